@@ -1,0 +1,121 @@
+"""The two phases of inference: the prompt at once, then token by token."""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from augur_gen.errors import GenerationError
+from augur_model import KVCache, QwenForCausalLM
+
+
+@torch.inference_mode()
+def prefill(
+    model: QwenForCausalLM, token_ids: Tensor, cache: KVCache, *, chunk_size: int | None = None
+) -> Tensor:
+    """Feed any number of tokens, after whatever the cache holds, and give the last one's logits.
+
+    Args:
+        model: the network.
+        token_ids: `[batch, length]`, integer, at least one token.
+        cache: takes the keys and values of all of them.
+        chunk_size: feed at most this many tokens in one forward pass, so that memory grows with
+            the chunk and not with the prompt. Left out: all at once.
+
+    Returns:
+        `[batch, vocab_size]`, in the model's dtype.
+
+    Raises:
+        GenerationError: no tokens, or a chunk size below 1.
+        CacheFullError: the tokens do not fit; nothing is written.
+    """
+    length = token_ids.shape[-1]
+    if length == 0:
+        raise GenerationError("there are no tokens to feed; give at least one")
+    if chunk_size is not None and chunk_size < 1:
+        raise GenerationError(f"chunk_size is {chunk_size}, expected at least 1")
+    cache.check_room(length)
+
+    *earlier_chunks, last_chunk = torch.split(token_ids, chunk_size or length, dim=-1)
+    for chunk in earlier_chunks:
+        model(chunk, cache=cache, logits_to_keep=0)
+    logits: Tensor = model(last_chunk, cache=cache, logits_to_keep=1)
+    return logits[:, -1]
+
+
+@torch.inference_mode()
+def decode_step(model: QwenForCausalLM, token_ids: Tensor, cache: KVCache) -> Tensor:
+    """Feed one token of each sequence and give the logits of the next.
+
+    Args:
+        model: the network.
+        token_ids: `[batch, 1]`, integer.
+        cache: holds what came before, and takes this token's keys and values.
+
+    Returns:
+        `[batch, vocab_size]`, in the model's dtype.
+    """
+    logits: Tensor = model(token_ids, cache=cache, logits_to_keep=1)
+    return logits[:, -1]
+
+
+class Steps(Protocol):
+    """How a generation gets logits: once for the prompt, then once for each token."""
+
+    def prefill(self, token_ids: Tensor) -> Tensor:
+        """`[batch, length]` -> `[batch, vocab_size]`: the last position's logits."""
+        ...
+
+    def decode(self, token_ids: Tensor) -> Tensor:
+        """`[batch, 1]`, the token chosen last -> `[batch, vocab_size]`."""
+        ...
+
+
+class CachedSteps:
+    """`prefill` and `decode_step` over one cache."""
+
+    def __init__(
+        self, model: QwenForCausalLM, cache: KVCache, *, chunk_size: int | None = None
+    ) -> None:
+        self._model = model
+        self._cache = cache
+        self._chunk_size = chunk_size
+
+    def prefill(self, token_ids: Tensor) -> Tensor:
+        """See `prefill`."""
+        return prefill(self._model, token_ids, self._cache, chunk_size=self._chunk_size)
+
+    def decode(self, token_ids: Tensor) -> Tensor:
+        """See `decode_step`."""
+        return decode_step(self._model, token_ids, self._cache)
+
+
+class UncachedSteps:
+    """The baseline: every token recomputes the whole sequence.
+
+    Args:
+        model: the network.
+        logits_to_keep: None computes the logits of every position, as a plain forward pass does.
+    """
+
+    def __init__(self, model: QwenForCausalLM, *, logits_to_keep: int | None = None) -> None:
+        self._model = model
+        self._logits_to_keep = logits_to_keep
+        self._token_ids: Tensor | None = None
+
+    def prefill(self, token_ids: Tensor) -> Tensor:
+        """Compute the prompt, and remember it."""
+        self._token_ids = token_ids
+        return self._last_logits(token_ids)
+
+    def decode(self, token_ids: Tensor) -> Tensor:
+        """Append the token, and compute all that there is so far."""
+        if self._token_ids is None:
+            raise GenerationError("decode was called before prefill")
+        self._token_ids = torch.cat((self._token_ids, token_ids), dim=-1)
+        return self._last_logits(self._token_ids)
+
+    @torch.inference_mode()
+    def _last_logits(self, token_ids: Tensor) -> Tensor:
+        logits: Tensor = self._model(token_ids, logits_to_keep=self._logits_to_keep)
+        return logits[:, -1]

@@ -1,0 +1,144 @@
+"""The few numbers that define a Qwen decoder, cut loose from the checkpoint's `config.json`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from augur_model.config_reader import ConfigReader
+from augur_model.errors import ConfigError, UnsupportedModelError
+
+SUPPORTED_MODEL_TYPES = ("qwen2",)
+
+
+@dataclass(frozen=True)
+class QwenConfig:
+    """Shapes and constants of a Qwen decoder.
+
+    Attributes:
+        vocab_size: rows of the embedding, padding included (more than the tokenizer knows).
+        hidden_size: width of the residual stream.
+        intermediate_size: width inside the MLP.
+        num_hidden_layers: decoder blocks.
+        num_attention_heads: query heads.
+        num_key_value_heads: key/value heads, each shared by
+            `num_attention_heads / num_key_value_heads` neighbouring query heads.
+        head_dim: width of one head. Not always `hidden_size / num_attention_heads`.
+        max_position_embeddings: positions the model was made for.
+        rms_norm_eps: added to the mean square before its root is taken.
+        rope_theta: base of the rotary frequencies.
+        attention_bias: whether q, k and v have biases (o never has one).
+        tie_word_embeddings: whether the LM head is the embedding matrix.
+    """
+
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    max_position_embeddings: int
+    rms_norm_eps: float
+    rope_theta: float
+    attention_bias: bool
+    tie_word_embeddings: bool
+
+    def __post_init__(self) -> None:
+        if self.num_attention_heads % self.num_key_value_heads:
+            raise ConfigError(
+                f"num_attention_heads is {self.num_attention_heads}, which is not a multiple of "
+                f"num_key_value_heads, {self.num_key_value_heads}"
+            )
+        if self.head_dim % 2:
+            raise ConfigError(f"head_dim is {self.head_dim}; rotary embedding needs an even one")
+
+    @classmethod
+    def from_dict(cls, config: Mapping[str, Any]) -> "QwenConfig":
+        """Read a checkpoint's `config.json`, as transformers 4 or 5 wrote it.
+
+        Args:
+            config: the parsed file.
+
+        Raises:
+            UnsupportedModelError: the config asks for what is not computed here: another model
+                type or activation, scaled RoPE, sliding windows, quantised weights.
+            ConfigError: a key is missing or has a value of the wrong type or range.
+        """
+        reader = ConfigReader(config)
+        _refuse_unsupported(reader)
+        num_attention_heads = reader.positive_int("num_attention_heads")
+        hidden_size = reader.positive_int("hidden_size")
+        return cls(
+            vocab_size=reader.positive_int("vocab_size"),
+            hidden_size=hidden_size,
+            intermediate_size=reader.positive_int("intermediate_size"),
+            num_hidden_layers=reader.positive_int("num_hidden_layers"),
+            num_attention_heads=num_attention_heads,
+            num_key_value_heads=reader.positive_int("num_key_value_heads", num_attention_heads),
+            head_dim=_head_dim(reader, hidden_size, num_attention_heads),
+            max_position_embeddings=reader.positive_int("max_position_embeddings"),
+            rms_norm_eps=reader.positive_float("rms_norm_eps"),
+            rope_theta=_rope_theta(reader),
+            attention_bias=True,
+            tie_word_embeddings=reader.boolean("tie_word_embeddings", default=False),
+        )
+
+
+def _head_dim(reader: ConfigReader, hidden_size: int, num_attention_heads: int) -> int:
+    if reader.get("head_dim") is not None:
+        return reader.positive_int("head_dim")
+    if hidden_size % num_attention_heads:
+        raise ConfigError(
+            f"config.json has no head_dim, and hidden_size {hidden_size} is not a multiple of "
+            f"num_attention_heads {num_attention_heads}"
+        )
+    return hidden_size // num_attention_heads
+
+
+def _rope_parameters(reader: ConfigReader) -> ConfigReader:
+    """The rope settings: `rope_parameters` (transformers 5) or `rope_scaling` (transformers 4)."""
+    for key in ("rope_parameters", "rope_scaling"):
+        if reader.get(key) is not None:
+            return reader.section(key)
+    return ConfigReader({})
+
+
+def _rope_theta(reader: ConfigReader) -> float:
+    rope_parameters = _rope_parameters(reader)
+    if rope_parameters.get("rope_theta") is not None:
+        return rope_parameters.positive_float("rope_theta")
+    return reader.positive_float("rope_theta")
+
+
+def _refuse_unsupported(reader: ConfigReader) -> None:
+    model_type = reader.get("model_type")
+    if model_type not in SUPPORTED_MODEL_TYPES:
+        raise UnsupportedModelError(
+            f"model_type is {model_type!r}; supported: {', '.join(SUPPORTED_MODEL_TYPES)}"
+        )
+    hidden_act = reader.get("hidden_act", "silu")
+    if hidden_act != "silu":
+        raise UnsupportedModelError(f"hidden_act is {hidden_act!r}; supported: silu")
+
+    rope_parameters = _rope_parameters(reader)
+    # "type" is the older spelling of "rope_type".
+    rope_type = rope_parameters.get("rope_type", rope_parameters.get("type", "default"))
+    if rope_type != "default":
+        raise UnsupportedModelError(f"rope_type is {rope_type!r}; supported: default")
+
+    if reader.boolean("use_sliding_window", default=False):
+        raise UnsupportedModelError("use_sliding_window is true; only full attention is supported")
+    layer_types = reader.get("layer_types") or []
+    for layer_type in layer_types:
+        if layer_type != "full_attention":
+            raise UnsupportedModelError(
+                f"layer_types names {layer_type!r}; supported: full_attention"
+            )
+
+    quantization = reader.get("quantization_config")
+    if quantization is not None:
+        method = quantization.get("quant_method") if isinstance(quantization, dict) else None
+        raise UnsupportedModelError(
+            f"the weights are quantised ({method or quantization!r}); "
+            "use the unquantised checkpoint"
+        )

@@ -1,0 +1,24 @@
+"""Pure functions, one formula each: what a kernel is checked against."""
+
+from augur_model.ops.attention import causal_mask, eager_attention, repeat_kv, sdpa_attention
+from augur_model.ops.norm import rms_norm
+from augur_model.ops.rope import apply_rope, inverse_frequencies, rope_tables, rotate_half
+from augur_model.ops.swiglu import swiglu
+from augur_model.ops.table import EAGER, OPS_BY_ATTENTION, SDPA, Ops
+
+__all__ = [
+    "EAGER",
+    "OPS_BY_ATTENTION",
+    "SDPA",
+    "Ops",
+    "apply_rope",
+    "causal_mask",
+    "eager_attention",
+    "inverse_frequencies",
+    "repeat_kv",
+    "rms_norm",
+    "rope_tables",
+    "rotate_half",
+    "sdpa_attention",
+    "swiglu",
+]

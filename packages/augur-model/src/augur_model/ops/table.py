@@ -1,0 +1,53 @@
+"""The one place where an implementation of an op is chosen.
+
+A kernel is tried by handing the model another table; no module is patched:
+
+    model.ops = dataclasses.replace(EAGER, rms_norm=my_rms_norm)
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from torch import Tensor
+from torch.nn import functional
+
+from augur_model.ops.attention import eager_attention, sdpa_attention
+from augur_model.ops.norm import rms_norm
+from augur_model.ops.rope import apply_rope
+from augur_model.ops.swiglu import swiglu
+
+
+@dataclass(frozen=True)
+class Ops:
+    """What the layers call. Each entry has the arguments and the meaning of the function named.
+
+    Attributes:
+        linear: `torch.nn.functional.linear(x, weight, bias or None)`.
+        rms_norm: `augur_model.ops.rms_norm`.
+        apply_rope: `augur_model.ops.apply_rope`.
+        attention: `augur_model.ops.eager_attention`.
+        swiglu: `augur_model.ops.swiglu`.
+    """
+
+    linear: Callable[[Tensor, Tensor, Tensor | None], Tensor]
+    rms_norm: Callable[[Tensor, Tensor, float], Tensor]
+    apply_rope: Callable[[Tensor, Tensor, Tensor], Tensor]
+    attention: Callable[[Tensor, Tensor, Tensor, Tensor | None, float], Tensor]
+    swiglu: Callable[[Tensor, Tensor], Tensor]
+
+
+EAGER = Ops(
+    linear=functional.linear,
+    rms_norm=rms_norm,
+    apply_rope=apply_rope,
+    attention=eager_attention,
+    swiglu=swiglu,
+)
+"""The reference: plain PyTorch, bit-exact with transformers' eager modules on CPU."""
+
+SDPA = replace(EAGER, attention=sdpa_attention)
+"""Fused attention; all else as the reference."""
+
+OPS_BY_ATTENTION: Mapping[str, Ops] = MappingProxyType({"eager": EAGER, "sdpa": SDPA})
+"""The tables under the names that users choose them by."""
