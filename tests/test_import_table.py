@@ -1,0 +1,93 @@
+"""Who may know whom: the packages stay installable, readable and replaceable one by one."""
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# The whole of what each package may import, beside the standard library and itself.
+ALLOWED = {
+    "augur_weights": {"torch", "safetensors", "huggingface_hub", "gguf", "numpy"},
+    "augur_tok": {"tokenizers", "jinja2"},
+    "augur_model": {"torch"},
+    "augur_gen": {"torch", "augur_model"},
+}
+# What their pyproject.toml may ask for: numpy comes with gguf, which is an extra.
+DECLARED = {
+    "augur_weights": {"torch", "safetensors", "huggingface-hub"},
+    "augur_tok": {"tokenizers", "jinja2"},
+    "augur_model": {"torch"},
+    "augur_gen": {"torch", "augur-model"},
+}
+# Only these files may import what an extra brings.
+OPTIONAL_IMPORTS = {"gguf", "numpy"}
+
+
+def imported_modules(source: str) -> set[str]:
+    """Top-level names of all absolute imports, those inside functions included."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+def forbidden_imports(package: str, source: str) -> set[str]:
+    return imported_modules(source) - ALLOWED[package] - set(sys.stdlib_module_names) - {package}
+
+
+def source_files(package: str) -> list[Path]:
+    files = sorted((ROOT / "packages").glob(f"*/src/{package}/**/*.py"))
+    assert files, f"no sources of {package} found"
+    return files
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_a_package_imports_only_what_the_table_allows(package):
+    for path in source_files(package):
+        found = forbidden_imports(package, path.read_text(encoding="utf-8"))
+        assert not found, f"{path.relative_to(ROOT)} imports {sorted(found)}"
+
+
+@pytest.mark.parametrize("package", DECLARED)
+def test_a_package_declares_exactly_what_the_table_allows(package):
+    folder = ROOT / "packages" / package.replace("_", "-")
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = {re.match(r"[\w-]+", entry).group() for entry in project["dependencies"]}
+    assert names == DECLARED[package]
+
+
+def test_only_the_gguf_files_need_the_gguf_extra():
+    for path in source_files("augur_weights"):
+        if imported_modules(path.read_text(encoding="utf-8")) & OPTIONAL_IMPORTS:
+            assert path.name.startswith("gguf_"), f"{path.name} imports an optional dependency"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import transformers",
+        "from transformers.models import qwen2",
+        "def later():\n    import augur_gen",
+        "import torch, numpy",
+    ],
+)
+def test_a_forbidden_import_is_found(source):
+    assert forbidden_imports("augur_model", source)
+
+
+def test_allowed_imports_are_let_through():
+    assert not forbidden_imports("augur_gen", "import torch\nfrom augur_model.ops import rms_norm")
+
+
+def test_the_programs_do_not_need_the_referee_to_answer_a_prompt():
+    for name in ("run_prompt", "download_weights", "engine", "console", "devices", "memory"):
+        source = (ROOT / "apps" / f"{name}.py").read_text(encoding="utf-8")
+        assert "transformers" not in imported_modules(source)
