@@ -93,7 +93,8 @@ class StaticKVCache:
         """
         num_tokens = keys.shape[2]
         self.check_room(num_tokens)
-        self._check_fits(keys)
+        self._check_fits("keys", keys, num_tokens)
+        self._check_fits("values", values, num_tokens)
         end = self._length + num_tokens
         self.keys[layer_index, :, :, self._length : end] = keys
         self.values[layer_index, :, :, self._length : end] = values
@@ -111,12 +112,12 @@ class StaticKVCache:
             )
         self._length = length
 
-    def _check_fits(self, keys: Tensor) -> None:
+    def _check_fits(self, name: str, heads: Tensor, num_tokens: int) -> None:
         _, batch, kv_heads, _, head_dim = self.keys.shape
-        found = (keys.shape[0], keys.shape[1], keys.shape[3], keys.dtype)
-        expected = (batch, kv_heads, head_dim, self.keys.dtype)
+        expected = (batch, kv_heads, num_tokens, head_dim)
         # Assignment would broadcast or convert in silence.
-        if found != expected:
+        if tuple(heads.shape) != expected or heads.dtype != self.keys.dtype:
             raise GenerationError(
-                f"keys have (batch, kv_heads, head_dim, dtype) {found}; the cache has {expected}"
+                f"{name} is {heads.dtype} {list(heads.shape)}; the cache takes {self.keys.dtype} "
+                f"{list(expected)} [batch, kv_heads, n, head_dim]"
             )

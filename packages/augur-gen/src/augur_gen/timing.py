@@ -51,7 +51,7 @@ class Timings:
     @property
     def decode_s(self) -> float:
         """All tokens but the first."""
-        return sum(self.token_s[1:])
+        return sum(self.token_s[1:], start=0.0)
 
     @property
     def prefill_tokens_per_s(self) -> float | None:

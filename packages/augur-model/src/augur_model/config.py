@@ -95,18 +95,16 @@ def _head_dim(reader: ConfigReader, hidden_size: int, num_attention_heads: int) 
     return hidden_size // num_attention_heads
 
 
-def _rope_parameters(reader: ConfigReader) -> ConfigReader:
-    """The rope settings: `rope_parameters` (transformers 5) or `rope_scaling` (transformers 4)."""
-    for key in ("rope_parameters", "rope_scaling"):
-        if reader.get(key) is not None:
-            return reader.section(key)
-    return ConfigReader({})
+def _rope_sections(reader: ConfigReader) -> list[ConfigReader]:
+    """The rope settings: `rope_parameters` (transformers 5), `rope_scaling` (transformers 4)."""
+    keys = ("rope_parameters", "rope_scaling")
+    return [reader.section(key) for key in keys if reader.get(key) is not None]
 
 
 def _rope_theta(reader: ConfigReader) -> float:
-    rope_parameters = _rope_parameters(reader)
-    if rope_parameters.get("rope_theta") is not None:
-        return rope_parameters.positive_float("rope_theta")
+    for section in _rope_sections(reader):
+        if section.get("rope_theta") is not None:
+            return section.positive_float("rope_theta")
     return reader.positive_float("rope_theta")
 
 
@@ -120,16 +118,15 @@ def _refuse_unsupported(reader: ConfigReader) -> None:
     if hidden_act != "silu":
         raise UnsupportedModelError(f"hidden_act is {hidden_act!r}; supported: silu")
 
-    rope_parameters = _rope_parameters(reader)
-    # "type" is the older spelling of "rope_type".
-    rope_type = rope_parameters.get("rope_type", rope_parameters.get("type", "default"))
-    if rope_type != "default":
-        raise UnsupportedModelError(f"rope_type is {rope_type!r}; supported: default")
+    # A scaling named in any of the places must not be passed over; "type" is the older spelling.
+    for section in _rope_sections(reader):
+        for rope_type in (section.get("rope_type"), section.get("type")):
+            if rope_type not in (None, "default"):
+                raise UnsupportedModelError(f"rope_type is {rope_type!r}; supported: default")
 
     if reader.boolean("use_sliding_window", default=False):
         raise UnsupportedModelError("use_sliding_window is true; only full attention is supported")
-    layer_types = reader.get("layer_types") or []
-    for layer_type in layer_types:
+    for layer_type in reader.array("layer_types"):
         if layer_type != "full_attention":
             raise UnsupportedModelError(
                 f"layer_types names {layer_type!r}; supported: full_attention"

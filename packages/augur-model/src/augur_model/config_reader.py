@@ -46,9 +46,13 @@ class ConfigReader:
         value = self._required(key, None)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._wrong(key, value, "a number")
-        if not (math.isfinite(value) and value > 0):
+        try:
+            number = float(value)
+        except OverflowError:  # a whole number of hundreds of digits
+            number = math.inf
+        if not (math.isfinite(number) and number > 0):
             raise self._wrong(key, value, "a finite number above 0")
-        return float(value)
+        return number
 
     def boolean(self, key: str, *, default: bool) -> bool:
         """True or false; a missing or null key gives `default`."""
@@ -57,6 +61,15 @@ class ConfigReader:
             return default
         if not isinstance(value, bool):
             raise self._wrong(key, value, "true or false")
+        return value
+
+    def array(self, key: str) -> list[Any]:
+        """The array under `key`; a missing or null key gives an empty one."""
+        value = self._values.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise self._wrong(key, value, "an array")
         return value
 
     def _required(self, key: str, default: Any) -> Any:

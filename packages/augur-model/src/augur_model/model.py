@@ -1,5 +1,8 @@
 """The whole network: token ids to logits."""
 
+from collections.abc import Callable
+from typing import Self
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -70,8 +73,17 @@ class QwenForCausalLM(nn.Module):
         self.ops = ops
         self.model = QwenDecoder(config)
         self.lm_head = Linear(config.hidden_size, config.vocab_size)
-        if config.tie_word_embeddings:
+        self._tie_embeddings()
+
+    def _tie_embeddings(self) -> None:
+        if self.config.tie_word_embeddings:
             self.lm_head.weight = self.model.embed_tokens.weight
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        # `to_empty` makes one parameter for each name, and would untie the two.
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self._tie_embeddings()
+        return self
 
     @property
     def device(self) -> torch.device:
@@ -116,7 +128,8 @@ class QwenForCausalLM(nn.Module):
             positions = torch.arange(past_length, past_length + length, device=token_ids.device)
             positions = positions[None]
         _check_positions(positions, token_ids)
-        _check_mask(mask, length)
+        heads = self.config.num_attention_heads
+        _check_mask(mask, (token_ids.shape[0], heads, length, past_length + length))
         kept = length if logits_to_keep is None else logits_to_keep
         if not 0 <= kept <= length:
             raise ModelInputError(f"logits_to_keep is {kept}, expected 0 to {length} (the length)")
@@ -142,18 +155,21 @@ def _checked_length(token_ids: Tensor) -> int:
 
 def _check_positions(positions: Tensor, token_ids: Tensor) -> None:
     batch, length = token_ids.shape
-    if positions.is_floating_point() or positions.shape not in ((batch, length), (1, length)):
+    integer = positions.dtype in (torch.int64, torch.int32)
+    if not integer or positions.shape not in ((batch, length), (1, length)):
         raise ModelInputError(
             f"positions is {positions.dtype} {list(positions.shape)}, "
-            f"expected an integer [{batch}, {length}] or [1, {length}]"
+            f"expected int64 or int32 [{batch}, {length}] or [1, {length}]"
         )
 
 
-def _check_mask(mask: Tensor | None, length: int) -> None:
+def _check_mask(mask: Tensor | None, expected: tuple[int, int, int, int]) -> None:
     if mask is None:
         return
-    if mask.dtype != torch.bool or mask.dim() < 2 or mask.shape[-2] not in (1, length):
+    pairs = zip(reversed(mask.shape), reversed(expected), strict=False)
+    broadcasts = 2 <= mask.dim() <= 4 and all(size in (1, wanted) for size, wanted in pairs)
+    if mask.dtype != torch.bool or not broadcasts:
         raise ModelInputError(
-            f"mask is {mask.dtype} {list(mask.shape)}, expected bool "
-            f"[..., {length}, cached + {length}], true where a token may look"
+            f"mask is {mask.dtype} {list(mask.shape)}, expected bool that broadcasts to "
+            f"{list(expected)} [batch, num_heads, length, cached + length]"
         )

@@ -1,0 +1,1 @@
+"""What `parity.py` is made of: ground truth, the referee, comparison and trace."""

@@ -1,0 +1,124 @@
+"""The two sides of a proof, opened one after the other so that one model at a time is held."""
+
+import gc
+from dataclasses import dataclass
+
+from augur_model import Ops
+from augur_weights import Progress, resolve
+from devices import DTYPES, DTypeName, choose_device
+from engine import AttentionName, Engine
+from proof.answer import Answer
+from proof.candidate import candidate_answer
+from proof.ground_truth import GroundTruth
+from proof.made_with import MadeWith
+from proof.recording import Pass
+from proof.referee import Referee
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a user chooses for a side.
+
+    Attributes:
+        model: a name that `augur_weights.resolve` takes.
+        dtype: of weights and logits, such as "float32".
+        device: such as "cpu".
+    """
+
+    model: str
+    dtype: DTypeName
+    device: str
+
+
+def referee_truth(
+    setting: Setting, prompts: list[str], max_new_tokens: int, progress: Progress
+) -> GroundTruth:
+    """transformers' answers, the logits of every step included.
+
+    Raises:
+        ProofError, WeightsError, DeviceError: it cannot be run.
+    """
+    answers = []
+    referee = _open_referee(setting, progress)
+    for done, prompt in enumerate(prompts):
+        progress("transformers", done, len(prompts))
+        answers.append(referee.answer(prompt, max_new_tokens))
+    progress("transformers", len(prompts), len(prompts))
+    return GroundTruth(_made_with("transformers", setting, "eager", max_new_tokens), answers)
+
+
+def referee_record(
+    setting: Setting, prompt: str, decode_steps: int, progress: Progress
+) -> tuple[MadeWith, list[Pass]]:
+    """What transformers computes on the way, for one prompt and some decode steps.
+
+    Raises:
+        ProofError, WeightsError, DeviceError: it cannot be run.
+    """
+    referee = _open_referee(setting, progress)
+    passes = referee.record(referee.encode(prompt), decode_steps)
+    return _made_with("transformers", setting, "eager", decode_steps + 1), passes
+
+
+def open_candidate(
+    setting: Setting,
+    attention: AttentionName,
+    ops: tuple[str, Ops] | None,
+    max_new_tokens: int,
+    progress: Progress,
+) -> tuple[Engine, MadeWith]:
+    """augur's engine.
+
+    Args:
+        setting: what to open.
+        attention: augur's own path, where no table of ops is given.
+        ops: a name and a table, to compute with instead.
+        max_new_tokens: what will be asked of it.
+        progress: told how far an import of the model has come.
+
+    Raises:
+        WeightsError, ModelError, TokenizerError, DeviceError: it cannot be opened.
+    """
+    # A referee that was opened before is still held by cycles among its modules.
+    gc.collect()
+    device, dtype = choose_device(setting.device), DTYPES[setting.dtype]
+    folder = resolve(setting.model, progress=progress)
+    engine = Engine.load(folder, device=device, dtype=dtype, attention=attention)
+    name: str = attention
+    if ops is not None:
+        name, engine.model.ops = ops
+    return engine, _made_with("augur", setting, name, max_new_tokens)
+
+
+def candidate_answers(engine: Engine, truth: GroundTruth, progress: Progress) -> list[Answer]:
+    """augur's answers to the truth's prompts.
+
+    Raises:
+        GenerationError, TokenizerError: the truth's ids or prompts are not for this model.
+    """
+    answers = []
+    for done, reference in enumerate(truth.answers):
+        progress("augur", done, len(truth.answers))
+        answers.append(
+            candidate_answer(
+                engine, reference.prompt, reference.input_ids, truth.made_with.max_new_tokens
+            )
+        )
+    progress("augur", len(truth.answers), len(truth.answers))
+    return answers
+
+
+def _open_referee(setting: Setting, progress: Progress) -> Referee:
+    device, dtype = choose_device(setting.device), DTYPES[setting.dtype]
+    return Referee.load(resolve(setting.model, progress=progress), device=device, dtype=dtype)
+
+
+def _made_with(engine: str, setting: Setting, attention: str, max_new_tokens: int) -> MadeWith:
+    return MadeWith.here(
+        engine,
+        setting.model,
+        dtype=setting.dtype,
+        device=setting.device,
+        attention=attention,
+        max_new_tokens=max_new_tokens,
+    )

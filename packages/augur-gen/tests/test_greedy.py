@@ -1,0 +1,28 @@
+"""Greedy is the raw argmax."""
+
+import math
+
+import pytest
+import torch
+
+from augur_gen import greedy
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_greedy_is_the_largest_logit_of_each_row(dtype):
+    logits = torch.tensor([[0.5, -1.0, 3.0], [-3.0, -2.0, -2.5]], dtype=dtype)
+    chosen = greedy(logits)
+    assert chosen.tolist() == [2, 1]
+    assert chosen.dtype == torch.int64
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("tied", [[0, 999], [3, 7, 500], list(range(1000))], ids=len)
+def test_the_lowest_id_wins_a_tie(tied, dtype):
+    logits = torch.zeros(1, 1000, dtype=dtype)
+    logits[0, tied] = 1.0
+    assert greedy(logits).tolist() == tied[:1]
+
+
+def test_an_excluded_token_is_never_chosen():
+    assert greedy(torch.tensor([[-math.inf, -1e30, -math.inf]])).tolist() == [1]

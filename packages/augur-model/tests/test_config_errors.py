@@ -1,0 +1,130 @@
+"""A `config.json` that is unsupported, wrong or incomplete is one error that names the key."""
+
+import json
+import math
+import re
+
+import pytest
+
+from augur_model import ConfigError, QwenConfig, UnsupportedModelError
+
+WHOLE_NUMBERS = [
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "max_position_embeddings",
+]
+NUMBERS = ["rms_norm_eps", "rope_theta"]
+
+UNSUPPORTED = {
+    "another model type": ({"model_type": "qwen3"}, "model_type", "qwen3"),
+    "no model type": ({"model_type": None}, "model_type", "None"),
+    "another activation": ({"hidden_act": "gelu"}, "hidden_act", "gelu"),
+    "yarn by type": ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, "rope_type", "yarn"),
+    "yarn by rope_type": ({"rope_scaling": {"rope_type": "yarn"}}, "rope_type", "yarn"),
+    "yarn in version 5": ({"rope_parameters": {"rope_type": "yarn"}}, "rope_type", "yarn"),
+    "yarn beside a default": (
+        {"rope_parameters": {"rope_type": "default"}, "rope_scaling": {"type": "yarn"}},
+        "rope_type",
+        "yarn",
+    ),
+    "two spellings, two answers": (
+        {"rope_scaling": {"rope_type": "default", "type": "linear"}},
+        "rope_type",
+        "linear",
+    ),
+    "sliding window": ({"use_sliding_window": True}, "use_sliding_window", "full attention"),
+    "sliding layers": (
+        {"layer_types": ["full_attention", "sliding_attention"]},
+        "layer_types",
+        "sliding_attention",
+    ),
+    "quantised": ({"quantization_config": {"quant_method": "gptq"}}, "quantised", "gptq"),
+    "quantised somehow": ({"quantization_config": {"bits": 4}}, "quantised", "bits"),
+}
+
+
+@pytest.mark.parametrize(("change", "what", "found"), UNSUPPORTED.values(), ids=UNSUPPORTED.keys())
+def test_what_is_not_computed_here_is_refused_by_name(config_json, change, what, found):
+    with pytest.raises(UnsupportedModelError) as refusal:
+        QwenConfig.from_dict(config_json | change)
+    assert what in str(refusal.value)
+    assert found in str(refusal.value)
+
+
+@pytest.mark.parametrize("wrong", ["32", True, -1, 0, math.nan, 32.5, [32], {}], ids=repr)
+@pytest.mark.parametrize("key", WHOLE_NUMBERS)
+def test_a_size_is_a_whole_number_above_0(config_json, key, wrong):
+    with pytest.raises(ConfigError, match=rf"\b{key} is {re.escape(repr(wrong))}"):
+        QwenConfig.from_dict(config_json | {key: wrong})
+
+
+@pytest.mark.parametrize(
+    "wrong", ["1e-6", True, -1e-6, 0, 0.0, math.nan, math.inf, [1.0]], ids=repr
+)
+@pytest.mark.parametrize("key", NUMBERS)
+def test_a_constant_is_a_finite_number_above_0(config_json, key, wrong):
+    with pytest.raises(ConfigError, match=rf"\b{key} is {re.escape(repr(wrong))}"):
+        QwenConfig.from_dict(config_json | {key: wrong})
+
+
+def test_a_whole_number_too_large_for_a_float_is_refused_as_any_other(config_json):
+    with pytest.raises(ConfigError, match="rope_theta is 1000"):
+        QwenConfig.from_dict(config_json | {"rope_theta": 10**400})
+
+
+def test_the_place_of_a_wrong_theta_is_named(config_json):
+    with pytest.raises(ConfigError, match=r"rope_parameters\.rope_theta is 'big' \(str\)"):
+        QwenConfig.from_dict(config_json | {"rope_parameters": {"rope_theta": "big"}})
+
+
+@pytest.mark.parametrize("key", ["tie_word_embeddings", "use_sliding_window"])
+@pytest.mark.parametrize("wrong", ["true", 1, []], ids=repr)
+def test_a_switch_is_true_or_false(config_json, key, wrong):
+    with pytest.raises(ConfigError, match=f"{key} is .* expected true or false"):
+        QwenConfig.from_dict(config_json | {key: wrong})
+
+
+@pytest.mark.parametrize("wrong", ["full_attention", 5, {"0": "full_attention"}], ids=repr)
+def test_layer_types_are_an_array(config_json, wrong):
+    with pytest.raises(ConfigError, match=r"layer_types is .* expected an array"):
+        QwenConfig.from_dict(config_json | {"layer_types": wrong})
+
+
+@pytest.mark.parametrize("key", ["rope_parameters", "rope_scaling"])
+def test_a_rope_section_is_an_object(config_json, key):
+    with pytest.raises(ConfigError, match=f"{key}: found a list, expected an object"):
+        QwenConfig.from_dict(config_json | {key: ["yarn"]})
+
+
+@pytest.mark.parametrize("text", ["[]", '"qwen2"', "7", "null"])
+def test_the_file_is_an_object(text):
+    with pytest.raises(ConfigError, match=r"config\.json: found a \w+, expected an object"):
+        QwenConfig.from_dict(json.loads(text))
+
+
+OPTIONAL = ["num_key_value_heads", "head_dim"]
+
+
+@pytest.mark.parametrize("key", [key for key in WHOLE_NUMBERS + NUMBERS if key not in OPTIONAL])
+def test_a_missing_key_is_named(config_json, key):
+    del config_json[key]
+    with pytest.raises(ConfigError, match=f"has no {key}$"):
+        QwenConfig.from_dict(config_json)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_key_value_heads": 3}, "num_attention_heads is 4.* num_key_value_heads, 3"),
+        ({"head_dim": 7}, "head_dim is 7.* even"),
+        ({"hidden_size": 34}, "no head_dim.* hidden_size 34.* num_attention_heads 4"),
+    ],
+)
+def test_sizes_that_do_not_go_together_are_refused(config_json, change, message):
+    with pytest.raises(ConfigError, match=message):
+        QwenConfig.from_dict(config_json | change)

@@ -1,0 +1,72 @@
+"""What a tokenizer must be for this package's promises to hold; anything else is refused."""
+
+from pathlib import Path
+
+import tokenizers
+from tokenizers import decoders, models
+
+from augur_tok.errors import TokenizerError
+from augur_tok.token_bytes import BYTE_OF_CHARACTER
+
+# Text that comes back changed if a tokenizer adds a leading space, drops spaces or strips accents.
+PROBE = "x  = ('É')\n 中"
+
+
+def check_byte_level(origin: Path, backend: tokenizers.Tokenizer) -> None:
+    """Every text can be encoded, and comes back unchanged (but for Unicode's NFC form).
+
+    Raises:
+        TokenizerError: the tokenizer is no plain byte-level BPE.
+    """
+    model, decoder = backend.model, backend.decoder
+    if not isinstance(model, models.BPE) or not isinstance(decoder, decoders.ByteLevel):
+        raise TokenizerError(
+            f"{origin}: model {type(model).__name__} with decoder {type(decoder).__name__}; "
+            "only Qwen's kind, BPE with ByteLevel, is supported."
+        )
+    if model.dropout:
+        raise TokenizerError(
+            f"{origin}: BPE dropout is {model.dropout}, so that a text has no fixed ids; "
+            "set it to null for inference."
+        )
+    missing = [character for character in BYTE_OF_CHARACTER if model.token_to_id(character) is None]
+    if missing:
+        raise TokenizerError(
+            f"{origin}: the vocabulary lacks {len(missing)} of the 256 byte tokens (the first is "
+            f"{missing[0]!r}), so that some texts would lose characters. Fetch the file again."
+        )
+    restored = backend.decode(backend.encode(PROBE, add_special_tokens=False).ids)
+    if restored != PROBE:
+        raise TokenizerError(
+            f"{origin}: {PROBE!r} comes back from its ids as {restored!r}; only tokenizers that "
+            "keep text unchanged, as Qwen's do, are supported."
+        )
+
+
+def check_adds_nothing(origin: Path, backend: tokenizers.Tokenizer) -> None:
+    """No token is put around a text: Qwen has no token for the beginning.
+
+    Raises:
+        TokenizerError: the tokenizer's post-processor would add tokens.
+    """
+    added = backend.num_special_tokens_to_add(is_pair=False)
+    if added:
+        raise TokenizerError(
+            f"{origin}: its post_processor adds {added} token(s) to every text; Qwen's adds none, "
+            "and augur has no such option."
+        )
+
+
+def check_added_tokens_match_anywhere(origin: Path, backend: tokenizers.Tokenizer) -> None:
+    """An added token matches its own text, wherever that stands, and nothing around it.
+
+    Raises:
+        TokenizerError: a token has a flag by which it takes in or looks at its neighbours.
+    """
+    for token in backend.get_added_tokens_decoder().values():
+        flags = [name for name in ("lstrip", "rstrip", "single_word") if getattr(token, name)]
+        if flags:
+            raise TokenizerError(
+                f"{origin}: the added token {token.content!r} sets {', '.join(flags)}; no Qwen "
+                "token does, and it is not supported."
+            )

@@ -1,0 +1,130 @@
+"""A checkpoint's chat template: messages in, one text out."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from jinja2 import Template
+
+from augur_tok.chat_messages import plain_messages, plain_tools, plain_variables
+from augur_tok.control_marks import Marks, break_tags, mark_literals, split_marked, unused_marks
+from augur_tok.errors import ChatTemplateError
+from augur_tok.jinja_environment import chat_environment
+
+
+class ChatTemplate:
+    """One template with the tokens it may write."""
+
+    def __init__(
+        self,
+        source: str,
+        *,
+        named: Mapping[str, str],
+        special: Iterable[str],
+        tags: Iterable[str],
+    ) -> None:
+        """Takes the template's Jinja source and the tokenizer's added tokens.
+
+        Args:
+            source: the template.
+            named: "eos_token" and the like with their texts, as variables for the template.
+            special: the texts of the special tokens.
+            tags: the texts of the other added tokens.
+
+        Raises:
+            ChatTemplateError: the source is not a Jinja template.
+        """
+        self._named = dict(named)
+        self._special = frozenset(special)
+        self._tags = frozenset(tags)
+        self._source = source
+        self._environment = chat_environment()
+        self._template = self._compiled()
+
+    def render(self, context: Mapping[str, Any]) -> str:
+        """The text of a chat; `context` comes from `chat_context`.
+
+        Raises:
+            ChatTemplateError: the template refuses the messages or fails on them.
+        """
+        return _rendered(self._template, {**self._named, **context})
+
+    def render_pieces(self, context: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+        """The same text cut into (text, is_token): added tokens and plain text between them.
+
+        What counts as a token is said in `control_marks`.
+
+        Raises:
+            ChatTemplateError: as `render`, or the template reads the messages in such a way that
+                its own control tokens cannot be told from theirs.
+        """
+        rendered = self.render(context)
+        marks = unused_marks(rendered)
+        marked = self._render_marked(context, marks)
+        if marks.removed_from(marked) != rendered:
+            raise ChatTemplateError(
+                "a message spells an added token that the chat template looks for or changes, so "
+                "that it cannot be kept apart from the template's own. Leave such tokens out of "
+                "the messages; hand tool calls and results over as tool_calls and role 'tool'."
+            )
+        return split_marked(marked, self._special, self._tags, marks)
+
+    def _render_marked(self, context: Mapping[str, Any], marks: Marks) -> str:
+        named = {
+            name: marks.own + text + marks.own if text in self._special else text
+            for name, text in self._named.items()
+        }
+        messages = break_tags(context["messages"], self._tags, marks)
+        return _rendered(self._compiled(marks), {**named, **context, "messages": messages})
+
+    def _compiled(self, marks: Marks | None = None) -> Template:
+        try:
+            tree = self._environment.parse(self._source)
+            if marks is not None:
+                mark_literals(tree, self._special, marks)
+            return self._environment.from_string(tree)
+        except ChatTemplateError:
+            raise
+        except Exception as error:  # the compiler lets Python's own errors through, too
+            raise ChatTemplateError(
+                f"the checkpoint's chat template is not valid Jinja ({error}). "
+                "Fetch the checkpoint's tokenizer files again, or use raw text."
+            ) from error
+
+
+def chat_context(
+    messages: object,
+    add_generation_prompt: bool,
+    tools: object,
+    variables: Mapping[str, object],
+    now: datetime,
+) -> dict[str, Any]:
+    """The variables that a template sees, checked and made plain.
+
+    `now` answers the template's `strftime_now`: one moment, however often the chat is rendered.
+
+    Raises:
+        ChatTemplateError: messages, tools or variables have the wrong shape.
+    """
+
+    def strftime_now(pattern: str) -> str:
+        return now.strftime(pattern)
+
+    return {
+        "strftime_now": strftime_now,
+        "documents": None,
+        **plain_variables(variables),
+        "messages": plain_messages(messages),
+        "tools": plain_tools(tools),
+        "add_generation_prompt": add_generation_prompt,
+    }
+
+
+def _rendered(template: Template, context: Mapping[str, Any]) -> str:
+    try:
+        return template.render(context)
+    except Exception as error:  # a template may fail in any way that Python can
+        raise ChatTemplateError(
+            "the checkpoint's chat template failed on these messages "
+            f"({type(error).__name__}): {error}"
+        ) from error

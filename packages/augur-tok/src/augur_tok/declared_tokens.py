@@ -1,0 +1,140 @@
+"""The added tokens that stand beside the vocabulary: where a checkpoint declares them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from augur_tok.errors import TokenizerError
+from augur_tok.text_files import read_json_object_if_present
+
+CONFIG_FILE = "tokenizer_config.json"
+LEGACY_NAMES_FILE = "special_tokens_map.json"
+LEGACY_IDS_FILE = "added_tokens.json"
+
+# The names under which a configuration singles out a token; chat templates see them as variables.
+# Source: transformers' list.
+NAMES = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
+# Further special tokens, under their older and their newer key.
+LISTS = ("additional_special_tokens", "extra_special_tokens")
+
+# What transformers' Qwen2 tokenizer assumes for a name that the configuration does not mention.
+QWEN2_CLASSES = ("Qwen2Tokenizer", "Qwen2TokenizerFast")
+QWEN2_DEFAULTS = dict.fromkeys(("eos_token", "unk_token", "pad_token"), "<|endoftext|>")
+
+
+@dataclass(frozen=True)
+class DeclaredTokens:
+    """What a checkpoint says about tokens beside its vocabulary.
+
+    Attributes:
+        added: the added tokens by id.
+        named: "eos_token" and the like, each with its text.
+        defaults: as `named`, for names the checkpoint does not mention; a default counts only if
+            the vocabulary has its token.
+        special: every text that is special, be it flagged, named or listed.
+    """
+
+    added: Mapping[int, tokenizers.AddedToken]
+    named: Mapping[str, str]
+    defaults: Mapping[str, str]
+    special: frozenset[str]
+
+
+def declared_tokens(folder: Path, config: Mapping[str, Any]) -> DeclaredTokens:
+    """Reads the declarations in tokenizer_config.json (`config`), or in the older files beside it.
+
+    With `added_tokens_decoder` in the configuration the older files do not count; without it
+    special_tokens_map.json (names) and added_tokens.json (ids) do, as in transformers.
+
+    Raises:
+        TokenizerError: a declaration is malformed.
+    """
+    config_path, names_path = folder / CONFIG_FILE, folder / LEGACY_NAMES_FILE
+    modern = "added_tokens_decoder" in config
+    legacy_names = {} if modern else read_json_object_if_present(names_path)
+    names = _names(config_path, config) | _names(names_path, legacy_names)
+    named = {key: text for key, text in names.items() if text is not None}
+    listed = _listed(config_path, config) | _listed(names_path, legacy_names)
+    special = frozenset(listed | set(named.values()))
+    if modern:
+        added = _tokens_of_config(config_path, config["added_tokens_decoder"])
+        special |= {token.content for token in added.values() if token.special}
+    else:
+        added = _tokens_of_legacy_file(folder / LEGACY_IDS_FILE, special)
+    defaults = QWEN2_DEFAULTS if config.get("tokenizer_class") in QWEN2_CLASSES else {}
+    return DeclaredTokens(
+        added=added,
+        named=named,
+        defaults={key: text for key, text in defaults.items() if key not in names},
+        special=special,
+    )
+
+
+def _tokens_of_config(path: Path, entries: object) -> dict[int, tokenizers.AddedToken]:
+    if not isinstance(entries, dict):
+        raise TokenizerError(
+            f"{path}: added_tokens_decoder is a {type(entries).__name__}, "
+            "expected an object from id to token. Fetch the file again."
+        )
+    added = {}
+    for key, entry in entries.items():
+        if not isinstance(entry, dict) or not key.isdecimal():
+            raise TokenizerError(
+                f"{path}: added_tokens_decoder holds {key!r}: {entry!r}, expected an id and an "
+                "object with the token's content and flags. Fetch the file again."
+            )
+        _text(path, f"added_tokens_decoder[{key}]", entry)
+        try:
+            added[int(key)] = tokenizers.AddedToken(**entry)
+        except TypeError as error:
+            raise TokenizerError(
+                f"{path}: added_tokens_decoder[{key}] has a flag that is no bool ({error}). "
+                "Fetch the file again."
+            ) from error
+    return dict(sorted(added.items()))
+
+
+def _tokens_of_legacy_file(path: Path, special: frozenset[str]) -> dict[int, tokenizers.AddedToken]:
+    added = {}
+    for text, token_id in read_json_object_if_present(path).items():
+        if type(token_id) is not int or token_id < 0:
+            raise TokenizerError(
+                f"{path}: {text!r} has the id {token_id!r}, expected an integer from 0 on. "
+                "Fetch the file again."
+            )
+        # The file has no flags; these are the ones transformers gives such a token.
+        flag = text in special
+        added[token_id] = tokenizers.AddedToken(text, special=flag, normalized=not flag)
+    return dict(sorted(added.items()))
+
+
+def _names(path: Path, source: Mapping[str, Any]) -> dict[str, str | None]:
+    """The text under each name that a file mentions; None where it says that there is none."""
+    found = {key: source[key] for key in NAMES if key in source}
+    return {key: None if value is None else _text(path, key, value) for key, value in found.items()}
+
+
+def _listed(path: Path, source: Mapping[str, Any]) -> set[str]:
+    texts = set()
+    for key in LISTS:
+        value = source.get(key) or []
+        if not isinstance(value, list | dict):
+            raise TokenizerError(
+                f"{path}: {key} is a {type(value).__name__}, expected a list. Fetch it again."
+            )
+        entries = value.values() if isinstance(value, dict) else value
+        texts |= {_text(path, key, entry) for entry in entries}
+    return texts
+
+
+def _text(path: Path, key: str, value: object) -> str:
+    """A token's text: it is written as text, or as an object with its `content` and flags."""
+    text = value.get("content") if isinstance(value, dict) else value
+    if not isinstance(text, str) or not text:
+        raise TokenizerError(
+            f"{path}: {key} holds {value!r}, expected a token's text. Fetch the file again."
+        )
+    return text

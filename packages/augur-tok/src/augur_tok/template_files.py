@@ -1,0 +1,48 @@
+"""A checkpoint's chat templates: where they are written."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from augur_tok.declared_tokens import CONFIG_FILE
+from augur_tok.errors import TokenizerError
+from augur_tok.text_files import read_text
+
+DEFAULT = "default"
+
+
+def read_templates(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
+    """The chat templates by name; a checkpoint's only one is named "default".
+
+    They are files of their own (chat_template.jinja, additional_chat_templates/NAME.jinja), or
+    stand in tokenizer_config.json as one text or as a list of named ones. Files take precedence,
+    as in transformers. A base model's folder has none: the result is empty.
+
+    Raises:
+        TokenizerError: a file cannot be read, or the configuration's entry is malformed.
+    """
+    named_files = sorted((folder / "additional_chat_templates").glob("*.jinja"))
+    templates = {path.stem: read_text(path) for path in named_files}
+    single = folder / "chat_template.jinja"
+    if single.is_file():
+        templates[DEFAULT] = read_text(single)
+    return templates or _templates_of_config(folder / CONFIG_FILE, config.get("chat_template"))
+
+
+def _templates_of_config(path: Path, entry: object) -> dict[str, str]:
+    if entry is None:
+        return {}
+    if isinstance(entry, str):
+        return {DEFAULT: entry}
+    if isinstance(entry, dict):
+        pairs = list(entry.items())
+    elif isinstance(entry, list) and all(isinstance(item, dict) for item in entry):
+        pairs = [(item.get("name"), item.get("template")) for item in entry]
+    else:
+        pairs = [(None, None)]
+    if not all(isinstance(name, str) and isinstance(text, str) for name, text in pairs):
+        raise TokenizerError(
+            f"{path}: chat_template is neither a text nor a list of objects with name and "
+            "template. Fetch the file again."
+        )
+    return dict(pairs)

@@ -1,0 +1,50 @@
+"""From a GGUF tensor's stored blocks to float32, and on to bfloat16."""
+
+import math
+from pathlib import Path
+
+import gguf
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from augur_weights.errors import GGUFError
+from augur_weights.gguf_file import TensorInfo
+from augur_weights.gguf_types import TensorType
+
+# gguf works on sixteen rows at a time, whatever their length; a chunk laid out in this many rows
+# makes each of its numpy calls long enough to be worth the call, and lets two threads overlap.
+_ROWS = 128
+
+
+def dequantize(blocks: bytearray, tensor_type: TensorType) -> npt.NDArray[np.float32]:
+    """The float32 values of whole blocks that follow each other in a tensor, ``[elements]``.
+
+    The formulas are the ``gguf`` library's (``gguf.quants``).
+    """
+    num_blocks = len(blocks) // tensor_type.block_bytes
+    rows = np.frombuffer(blocks, np.uint8).reshape(math.gcd(num_blocks, _ROWS), -1)
+    values = gguf.quants.dequantize(rows, gguf.GGMLQuantizationType(tensor_type.id))
+    flat: npt.NDArray[np.float32] = values.reshape(-1)
+    return flat
+
+
+def to_bfloat16(blocks: bytearray, tensor: TensorInfo, path: Path) -> memoryview:
+    """The same values rounded to bfloat16, to nearest and ties to even, as little-endian bytes.
+
+    Args:
+        blocks: whole blocks that follow each other in the tensor.
+        tensor: the tensor they are of.
+        path: its file, for the message.
+
+    Raises:
+        GGUFError: a value is not finite, which no trained weight is.
+    """
+    values = dequantize(blocks, tensor.type)
+    if not np.isfinite(values).all():
+        raise GGUFError(
+            f"{path}: tensor '{tensor.name}' ({tensor.type.name}) holds values that are not "
+            "finite; the file is damaged, fetch it again"
+        )
+    rounded = torch.from_numpy(values).to(torch.bfloat16)
+    return rounded.view(torch.uint8).numpy().data

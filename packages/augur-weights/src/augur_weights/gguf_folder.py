@@ -1,0 +1,112 @@
+"""A folder in the cache that is made once and is whole or not there at all."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from augur_weights.errors import WeightsError
+
+# Raised when the same file would be imported differently, so that older folders are made anew.
+_IMPORTER_VERSION = 1
+_MANIFEST = "augur-import.json"
+
+
+def make_once(folder: Path, origin: str, build: Callable[[Path], None]) -> Path:
+    """Return ``folder``, after ``build`` has filled it if it was not there whole.
+
+    The work happens in a hidden folder beside it that gets its name in one step at the end, so a
+    killed process leaves nothing under the final name; what it leaves beside it, the next call
+    removes. Of several processes one builds and the others wait.
+
+    Args:
+        folder: where the result lies.
+        origin: says what it is made from; a folder made from something else is made anew.
+        build: fills an empty folder.
+
+    Raises:
+        WeightsError: the cache cannot be written; and whatever ``build`` raises.
+    """
+    if _is_whole(folder, origin):
+        return folder
+    # Here, because it takes half a second to import and few runs need it.
+    from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]  # noqa: PLC0415
+
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with WeakFileLock(folder.parent / f".{folder.name}.lock"):
+            # Another process may have made it while this one waited.
+            if not _is_whole(folder, origin):
+                _make(folder, origin, build)
+    except OSError as error:
+        raise WeightsError(
+            f"{folder}: cannot be written: {error}; free space there or set AUGUR_CACHE to another "
+            "folder"
+        ) from error
+    return folder
+
+
+def check_space(folder: Path, num_bytes: int) -> None:
+    """Refuse to begin what cannot end.
+
+    Raises:
+        WeightsError: the disk under ``folder`` has less than ``num_bytes`` free.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < num_bytes:
+        raise WeightsError(
+            f"{folder.parent}: {num_bytes / 1e6:,.0f} MB are needed but {free / 1e6:,.0f} MB are "
+            "free; free space there or set AUGUR_CACHE to another folder"
+        )
+
+
+def _make(folder: Path, origin: str, build: Callable[[Path], None]) -> None:
+    # The names are fixed: whoever holds the lock is the only one to use them.
+    building = folder.parent / f".{folder.name}.partial"
+    damaged = folder.parent / f".{folder.name}.damaged"
+    shutil.rmtree(building, ignore_errors=True)
+    shutil.rmtree(damaged, ignore_errors=True)
+    building.mkdir()
+    try:
+        build(building)
+        _write_manifest(building, origin)
+        _sync(building)
+        if folder.exists():
+            folder.rename(damaged)
+        building.rename(folder)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+        shutil.rmtree(damaged, ignore_errors=True)
+
+
+def _is_whole(folder: Path, origin: str) -> bool:
+    """Whether every file is there with the size it was written with."""
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        return bool(
+            manifest["importer_version"] == _IMPORTER_VERSION
+            and manifest["origin"] == origin
+            and all(
+                (folder / name).stat().st_size == size for name, size in manifest["files"].items()
+            )
+        )
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return False
+
+
+def _write_manifest(folder: Path, origin: str) -> None:
+    manifest = {
+        "importer_version": _IMPORTER_VERSION,
+        "origin": origin,
+        "files": {file.name: file.stat().st_size for file in sorted(folder.iterdir())},
+    }
+    (folder / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+
+
+def _sync(folder: Path) -> None:
+    """Have the files on the disk before their folder gets its name, lest a power cut leave a whole
+    looking folder of empty files."""
+    for file in folder.iterdir():
+        with file.open("rb+") as stream:
+            os.fsync(stream.fileno())

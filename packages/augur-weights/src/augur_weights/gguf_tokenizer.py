@@ -1,0 +1,101 @@
+"""From a GGUF file's vocabulary to ``tokenizer.json`` and ``tokenizer_config.json``.
+
+Both have the content that Qwen publishes. ``tokenizer.json`` alone carries vocabulary and merges;
+there is no ``vocab.json`` and no ``merges.txt`` beside it.
+"""
+
+from augur_weights.errors import GGUFError
+from augur_weights.gguf_file import GGUFFile
+from augur_weights.gguf_vocabulary import Vocabulary
+
+END_OF_TEXT = "<|endoftext|>"
+
+# Qwen2's pattern: contractions, words, single digits, punctuation, line ends, spaces.
+_PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_BYTE_LEVEL = {
+    "type": "ByteLevel",
+    "add_prefix_space": False,
+    "trim_offsets": False,
+    "use_regex": False,
+}
+
+
+def tokenizer_json(vocabulary: Vocabulary) -> dict[str, object]:
+    """The content of ``tokenizer.json``: NFC, Qwen2's pattern, byte-level BPE."""
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{"id": token.id, **token.flags()} for token in vocabulary.added],
+        "normalizer": {"type": "NFC"},
+        "pre_tokenizer": {
+            "type": "Sequence",
+            "pretokenizers": [
+                {
+                    "type": "Split",
+                    "pattern": {"Regex": _PATTERN},
+                    "behavior": "Isolated",
+                    "invert": False,
+                },
+                _BYTE_LEVEL,
+            ],
+        },
+        "post_processor": _BYTE_LEVEL,
+        "decoder": _BYTE_LEVEL,
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": "",
+            "end_of_word_suffix": "",
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            "vocab": {token: token_id for token_id, token in enumerate(vocabulary.byte_pairs)},
+            "merges": vocabulary.merges,
+        },
+    }
+
+
+def tokenizer_config(gguf: GGUFFile, vocabulary: Vocabulary) -> dict[str, object]:
+    """The content of ``tokenizer_config.json``, with the chat template where the file has one.
+
+    Raises:
+        GGUFError: the file's end or padding id is no added token.
+    """
+    config: dict[str, object] = {
+        "add_bos_token": False,
+        "add_prefix_space": False,
+        "added_tokens_decoder": {str(token.id): token.flags() for token in vocabulary.added},
+        "additional_special_tokens": [
+            token.content
+            for token in vocabulary.added
+            if token.special and token.content != END_OF_TEXT
+        ],
+        # Qwen has no token that begins a text, whatever bos_token_id says.
+        "bos_token": None,
+        "clean_up_tokenization_spaces": False,
+        "eos_token": _special_text(gguf, vocabulary, "eos_token_id"),
+        "errors": "replace",
+        "model_max_length": gguf.require("qwen2.context_length", int),
+        "pad_token": _special_text(gguf, vocabulary, "padding_token_id"),
+        "split_special_tokens": False,
+        "tokenizer_class": "Qwen2Tokenizer",
+        "unk_token": None,
+    }
+    if "tokenizer.chat_template" in gguf.metadata:
+        config["chat_template"] = gguf.require("tokenizer.chat_template", str)
+    return config
+
+
+def _special_text(gguf: GGUFFile, vocabulary: Vocabulary, key: str) -> str | None:
+    if f"tokenizer.ggml.{key}" not in gguf.metadata:
+        return None
+    token_id = gguf.require(f"tokenizer.ggml.{key}", int)
+    for token in vocabulary.added:
+        if token.id == token_id:
+            return token.content
+    raise GGUFError(f"{gguf.path}: tokenizer.ggml.{key} is {token_id}, which is no added token")

@@ -1,0 +1,132 @@
+"""The vocabulary of a GGUF file: byte-pair tokens, merges and added tokens."""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from augur_weights.errors import GGUFError
+from augur_weights.gguf_file import GGUFFile
+
+T = TypeVar("T")
+
+# Token types of GGUF (``llama_token_type`` in llama.h).
+_NORMAL, _CONTROL, _USER_DEFINED, _UNUSED = 1, 3, 4, 5
+
+# Qwen publishes these as added tokens that are not special, so that decoding keeps them. The
+# converter to GGUF takes every token that looks like <|...|> for a control token.
+_NOT_SPECIAL = {
+    "<|fim_prefix|>",
+    "<|fim_middle|>",
+    "<|fim_suffix|>",
+    "<|fim_pad|>",
+    "<|repo_name|>",
+    "<|file_sep|>",
+}
+
+
+@dataclass(frozen=True)
+class AddedToken:
+    """A token that is found in the text before the byte pairs are merged.
+
+    Attributes:
+        id: its token id.
+        content: its text.
+        special: whether decoding may leave it out.
+    """
+
+    id: int
+    content: str
+    special: bool
+
+    def flags(self) -> dict[str, object]:
+        """The token as both files describe it; Qwen strips and normalizes none."""
+        return {
+            "content": self.content,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+            "special": self.special,
+        }
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The tokens of a file: byte-pair tokens first, then the added ones.
+
+    Attributes:
+        byte_pairs: tokens in byte-level spelling; the place in the list is the id.
+        merges: pairs, the first to merge first, written "left right".
+        added: the added tokens by rising id; padding entries are not among them.
+    """
+
+    byte_pairs: list[str]
+    merges: list[str]
+    added: list[AddedToken]
+
+    def added_id(self, content: str) -> int | None:
+        """The id of an added token, or None if there is none of that text."""
+        return next((token.id for token in self.added if token.content == content), None)
+
+
+def read_vocabulary(gguf: GGUFFile) -> Vocabulary:
+    """The file's vocabulary.
+
+    Raises:
+        GGUFError: not Qwen2's kind of tokenizer, or lists that do not fit together.
+    """
+    _check_kind(gguf)
+    tokens = _list(gguf, "tokenizer.ggml.tokens", str)
+    types = _list(gguf, "tokenizer.ggml.token_type", int)
+    merges = _list(gguf, "tokenizer.ggml.merges", str)
+    if len(tokens) != len(types):
+        raise GGUFError(
+            f"{gguf.path}: {len(tokens)} tokens but {len(types)} token types in the metadata"
+        )
+    first_added = next((i for i, kind in enumerate(types) if kind != _NORMAL), len(types))
+    byte_pairs = tokens[:first_added]
+    added = [
+        _added_token(gguf, token_id, tokens[token_id], types[token_id])
+        for token_id in range(first_added, len(tokens))
+        if types[token_id] != _UNUSED
+    ]
+    known = set(byte_pairs)
+    if len(known | {token.content for token in added}) != len(byte_pairs) + len(added):
+        raise GGUFError(f"{gguf.path}: tokenizer.ggml.tokens holds a token twice")
+    for merge in merges:
+        left, space, right = merge.partition(" ")
+        if not (space and left in known and right in known and left + right in known):
+            raise GGUFError(
+                f"{gguf.path}: tokenizer.ggml.merges holds {merge!r}, expected two tokens of the "
+                "vocabulary that join to a third"
+            )
+    return Vocabulary(byte_pairs, merges, added)
+
+
+def _check_kind(gguf: GGUFFile) -> None:
+    for key, expected in (("tokenizer.ggml.model", "gpt2"), ("tokenizer.ggml.pre", "qwen2")):
+        if (found := gguf.require(key, str)) != expected:
+            raise GGUFError(
+                f"{gguf.path}: {key} is '{found}', which is not supported; expected '{expected}'"
+            )
+    for flag in ("add_bos_token", "add_eos_token", "add_space_prefix"):
+        if gguf.get(f"tokenizer.ggml.{flag}", bool, False):
+            raise GGUFError(
+                f"{gguf.path}: tokenizer.ggml.{flag} is set, which is not supported for Qwen2"
+            )
+
+
+def _added_token(gguf: GGUFFile, token_id: int, content: str, kind: int) -> AddedToken:
+    if kind not in (_CONTROL, _USER_DEFINED):
+        raise GGUFError(
+            f"{gguf.path}: token {token_id} ({content!r}) has type {kind} after the first added "
+            "token; expected 3 (control), 4 (user-defined) or 5 (unused)"
+        )
+    return AddedToken(token_id, content, kind == _CONTROL and content not in _NOT_SPECIAL)
+
+
+def _list(gguf: GGUFFile, key: str, kind: type[T]) -> list[T]:
+    values = gguf.require(key, list)
+    # An array in a GGUF file has one element type, so that the first element tells.
+    if not values or type(values[0]) is not kind:
+        raise GGUFError(f"{gguf.path}: metadata key '{key}' is no list of {kind.__name__}")
+    return values

@@ -1,0 +1,129 @@
+"""From a Hub name to a checkpoint folder in huggingface_hub's cache.
+
+All talk with the Hub is huggingface_hub's own, so its cache, progress bars, retries, tokens, mirror
+endpoint (HF_ENDPOINT), offline mode (HF_HUB_OFFLINE) and cache folder (HF_HOME, HF_HUB_CACHE) work
+as its users know them. What is decided here is which files are fetched.
+"""
+
+import glob
+from pathlib import Path
+
+from huggingface_hub import constants, snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+from augur_weights.errors import SourceError, WeightsError
+from augur_weights.hub_errors import (
+    NOT_A_NAME,
+    what_the_cache_lacks,
+    what_the_hub_answered,
+    why_not_reached,
+    why_not_whole,
+)
+from augur_weights.layout import (
+    CONFIG_NAME,
+    GENERATION_CONFIG_NAME,
+    INDEX_NAME,
+    WEIGHTS_NAME,
+    read_index,
+)
+
+# All that is ever fetched besides the weights.
+_SMALL_FILES = (
+    CONFIG_NAME,
+    GENERATION_CONFIG_NAME,
+    INDEX_NAME,
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+    "merges.txt",
+    "added_tokens.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+    "chat_template.json",
+)
+
+
+def hub_checkpoint(
+    repo_id: str, revision: str | None = None, *, cache_dir: Path | None = None
+) -> Path:
+    """Fetch what is needed of a Hub model, or find it in the cache.
+
+    Only the config, the generation config, the tokenizer's files and the safetensors weights are
+    fetched: the files that the index names where there is one, else ``model.safetensors``. Where
+    the Hub cannot be reached, what the cache holds is used if it is whole.
+
+    Args:
+        repo_id: the repository, ``org/name``.
+        revision: a branch, a tag or a commit; the default branch if ``None``.
+        cache_dir: the cache folder, huggingface_hub's own if ``None``.
+
+    Returns:
+        The snapshot's folder in the cache.
+
+    Raises:
+        SourceError: there is no such repository or revision, it may not be read, it cannot be
+            reached and is not in the cache, or it has no safetensors checkpoint.
+        CheckpointError: the repository's index is malformed.
+    """
+    cache = Path(cache_dir or constants.HF_HUB_CACHE)
+    model = f'Hub model "{repo_id}" (revision "{revision or constants.DEFAULT_REVISION}")'
+    try:
+        folder, missing = _fetch(repo_id, revision, cache)
+    except WeightsError:
+        raise
+    except HFValidationError:
+        raise SourceError(f'"{repo_id}" {NOT_A_NAME}') from None
+    except HfHubHTTPError as error:
+        raise SourceError(f"{model}: {what_the_hub_answered(repo_id, error)}") from None
+    except Exception as error:  # what a broken connection raises is the HTTP library's to name
+        if isinstance(error.__cause__, HfHubHTTPError):
+            answer = what_the_hub_answered(repo_id, error.__cause__)
+            raise SourceError(f"{model}: {answer}") from None
+        # huggingface_hub itself turns to the cache where it cannot connect, but not where a
+        # connection breaks later or a proxy is in the way.
+        return _from_cache(repo_id, revision, cache, model, error)
+    if missing:
+        raise SourceError(f"{model}: {why_not_whole(repo_id, folder, missing)}")
+    return folder
+
+
+def _fetch(
+    repo_id: str, revision: str | None, cache: Path, *, local_files_only: bool = False
+) -> tuple[Path, list[str]]:
+    """The snapshot's folder, and which files that a checkpoint needs are not in it."""
+
+    def snapshot(at: str | None, names: tuple[str, ...]) -> Path:
+        return Path(
+            snapshot_download(
+                repo_id,
+                revision=at,
+                cache_dir=cache,
+                # The names are patterns here; escaped, each matches only itself.
+                allow_patterns=[glob.escape(name) for name in names],
+                local_files_only=local_files_only,
+            )
+        )
+
+    # The index first: it decides which weights are needed. The second call names the commit that
+    # the first one found, so both see the same state of the repository.
+    folder = snapshot(revision, _SMALL_FILES)
+    if (folder / INDEX_NAME).exists():
+        weights = sorted(set(read_index(folder / INDEX_NAME).values()))
+    else:
+        weights = [WEIGHTS_NAME]
+    folder = snapshot(folder.name, (*_SMALL_FILES, *weights))
+    return folder, [name for name in (CONFIG_NAME, *weights) if not (folder / name).is_file()]
+
+
+def _from_cache(
+    repo_id: str, revision: str | None, cache: Path, model: str, error: Exception
+) -> Path:
+    try:
+        folder, missing = _fetch(repo_id, revision, cache, local_files_only=True)
+    except OSError as cache_error:  # LocalEntryNotFoundError, or the cache cannot be read
+        lacking = what_the_cache_lacks(cache, cache_error)
+        raise SourceError(f"{model}: {why_not_reached(cache, error, lacking)}") from None
+    if missing:
+        lacking = f"{', '.join(missing)} missing from the copy in the cache, {folder}"
+        raise SourceError(f"{model}: {why_not_reached(cache, error, lacking)}")
+    return folder

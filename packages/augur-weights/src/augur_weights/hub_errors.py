@@ -1,0 +1,117 @@
+"""What to tell a person when a Hub model cannot be fetched: what is wrong, and what to do."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from huggingface_hub import HfApi, constants
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from augur_weights.layout import CONFIG_NAME, INDEX_NAME, PICKLE_SUFFIXES, WEIGHTS_NAME
+
+NOT_A_NAME = (
+    "is no folder here and cannot be the name of a Hub model. Expected a folder, a .gguf file, or "
+    "org/name with an optional @revision."
+)
+_LOG_IN = "log in with `hf auth login` (or set HF_TOKEN)"
+_CONNECT = (
+    "Check the network, set HF_ENDPOINT to a mirror, or give the path of a folder. Run again to go "
+    "on with the files that are already there."
+)
+
+
+def what_the_hub_answered(repo_id: str, error: HfHubHTTPError) -> str:
+    """Say what an answer means that is not the file asked for."""
+    hub = constants.ENDPOINT
+    if isinstance(error, GatedRepoError):
+        return f"access is restricted. Ask for it at {hub}/{repo_id}, then {_LOG_IN}."
+    if isinstance(error, RepositoryNotFoundError):
+        return (
+            f"there is no such repository at {hub}, or it is private, and there is no such folder "
+            f"here. Check the spelling; if it is private, {_LOG_IN}."
+        )
+    if isinstance(error, RevisionNotFoundError):
+        return (
+            "the repository has no such revision. Expected a branch, a tag or a whole commit "
+            f"hash; they are listed at {hub}/{repo_id}."
+        )
+    status = error.response.status_code
+    said = f" ({error.server_message})" if error.server_message else ""
+    if status in (401, 403):
+        return f"{hub} refused access with status {status}{said}. Renew the token: {_LOG_IN}."
+    return f"{hub} answered with status {status}{said}. Try again later, or set HF_ENDPOINT."
+
+
+def why_not_reached(cache: Path, error: Exception, lacking: str) -> str:
+    """Say why the Hub did not give the files (``error``), nor the cache (``lacking``)."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return (
+            f"it cannot be stored in {cache} ({error.strerror}). Make room or check the rights, "
+            "or set HF_HOME to another folder."
+        )
+    if constants.HF_HUB_OFFLINE:
+        return (
+            f"HF_HUB_OFFLINE is set, and {lacking}. Unset it to download, or give the path of a "
+            "folder."
+        )
+    cause = (error.__cause__ or error) if isinstance(error, LocalEntryNotFoundError) else error
+    reason = (str(cause).strip().splitlines() or ["no reason given"])[0]
+    return (
+        f"{constants.ENDPOINT} could not be reached ({type(cause).__name__}: {reason}), and "
+        f"{lacking}. {_CONNECT}"
+    )
+
+
+def what_the_cache_lacks(cache: Path, error: OSError) -> str:
+    """Say what is missing from the cache, as far as huggingface_hub tells."""
+    # Which files an interrupted download left out is said only in the library's sentence.
+    missing = re.search(r"missing \((.+?)\)\. ", str(error))
+    snapshot = getattr(error, "snapshot_path", None)
+    if missing and snapshot:
+        return f"{missing[1]} missing from the copy in the cache, {snapshot}"
+    return f"the cache ({cache}) holds no copy"
+
+
+def why_not_whole(repo_id: str, snapshot: Path, missing: Sequence[str]) -> str:
+    """Say why files that a checkpoint needs are not in a snapshot."""
+    needed = _listed(missing)
+    try:
+        names = HfApi().list_repo_files(repo_id, revision=snapshot.name)
+    except Exception:  # asked only to say more
+        return (
+            f"{needed} missing from the copy in the cache, {snapshot}, and {constants.ENDPOINT} "
+            f"could not be reached to fetch it. {_CONNECT}"
+        )
+    if set(missing) <= set(names):
+        return f"{needed} did not arrive. {_CONNECT}"
+    if missing[0] not in (CONFIG_NAME, WEIGHTS_NAME):
+        return (
+            f"the repository has no {needed}, which its {INDEX_NAME} names. Choose another "
+            "revision with @revision, or tell the repository's owner."
+        )
+    expected = f"Expected {CONFIG_NAME} and {WEIGHTS_NAME}, or {INDEX_NAME} and its files."
+    return f"the repository has no {needed}. {expected} {_what_it_has(names)}"
+
+
+def _what_it_has(names: Sequence[str]) -> str:
+    ggufs = [name for name in names if name.lower().endswith(".gguf")]
+    if ggufs:
+        return f"It holds GGUF: download {ggufs[0]} and give the path of that file."
+    pickles = [name for name in names if name.endswith(PICKLE_SUFFIXES)]
+    if pickles:
+        return (
+            f"It holds {pickles[0]}, a pickle, which can run code when it is read and is refused. "
+            "Look for a revision or a copy of the model in safetensors."
+        )
+    return f"It holds {_listed(names) or 'no files'}. Choose another repository."
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f", ... ({len(names) - 4} more)" if len(names) > 4 else ""
+    return ", ".join(names[:4]) + more

@@ -1,0 +1,157 @@
+"""What a checkpoint folder is made of: which files, and which of them hold the weights."""
+
+import json
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from augur_weights.errors import CheckpointError
+
+CONFIG_NAME = "config.json"
+GENERATION_CONFIG_NAME = "generation_config.json"
+WEIGHTS_NAME = "model.safetensors"
+INDEX_NAME = "model.safetensors.index.json"
+
+# Formats that run code when they are read; a checkpoint in one of them is refused by name.
+PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt")
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Read a JSON file that must hold one object.
+
+    Raises:
+        CheckpointError: the file cannot be read, is not JSON or holds something else.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        value = json.loads(text)
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}.") from None
+    except UnicodeDecodeError:
+        raise CheckpointError(
+            f"{path}: is not UTF-8 text, so it cannot be JSON. Fetch the file again."
+        ) from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise CheckpointError(f"{path}: {_why_not_json(text, error)}") from None
+    if not isinstance(value, dict):
+        raise CheckpointError(
+            f"{path}: holds a JSON {type(value).__name__}, expected an object ({{...}}). "
+            "Fetch the file again."
+        )
+    return value
+
+
+def read_index(path: Path) -> dict[str, str]:
+    """Read the index of a sharded checkpoint.
+
+    Returns:
+        The weight map: tensor name -> name of the safetensors file beside the index that holds it.
+
+    Raises:
+        CheckpointError: the index is not one, or an entry names anything but a safetensors file
+            that lies beside it.
+    """
+    weight_map = read_json_object(path).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        found = "no" if weight_map is None else f"an empty or malformed ({weight_map!r:.40})"
+        raise CheckpointError(
+            f'{path}: has {found} "weight_map", expected an object that gives each tensor its '
+            "file. Fetch the file again."
+        )
+    for tensor, shard in weight_map.items():
+        if not _is_plain_safetensors_name(shard):
+            raise CheckpointError(
+                f'{path}: "weight_map" gives tensor "{tensor}" the file {shard!r}, expected the '
+                "name of a .safetensors file in the same folder. Refused: an index may not point "
+                "elsewhere, nor to another format."
+            )
+    return weight_map
+
+
+def require_weights(folder: Path) -> dict[str, str] | None:
+    """Find the weights of a folder, without opening them.
+
+    Where there is an index it is the law, whatever other files lie beside it.
+
+    Returns:
+        The index's weight map, or ``None`` where the weights are one ``model.safetensors``.
+
+    Raises:
+        CheckpointError: there are no weights in safetensors, or a shard is missing.
+    """
+    if (folder / INDEX_NAME).exists():
+        weight_map = read_index(folder / INDEX_NAME)
+        missing = sorted({s for s in weight_map.values() if not (folder / s).is_file()})
+        if missing:
+            others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            raise CheckpointError(
+                f"{folder / missing[0]}: this file{others} is missing, but {INDEX_NAME} names it "
+                "as holding tensors. Fetch the missing files into the folder."
+            )
+        return weight_map
+    if not (folder / WEIGHTS_NAME).is_file():
+        raise CheckpointError(f"{folder}: {_why_no_weights(folder)}")
+    return None
+
+
+def require_checkpoint(folder: Path) -> None:
+    """Check that a folder looks like a checkpoint: a config, and weights in safetensors.
+
+    Raises:
+        CheckpointError: something is missing, or the weights are in a format that is refused.
+    """
+    if not (folder / CONFIG_NAME).is_file():
+        raise CheckpointError(
+            f"{folder}: has no {CONFIG_NAME}, so it is not a checkpoint folder. Expected "
+            f"{CONFIG_NAME} and {WEIGHTS_NAME} (or {INDEX_NAME} and the files it names)."
+        )
+    require_weights(folder)
+
+
+def lfs_pointer_bytes(head: bytes) -> int | None:
+    """The size in bytes of the file that a Git LFS pointer stands for, -1 where it does not say.
+
+    ``None`` where ``head``, the file's first bytes, are no pointer
+    (https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md).
+    """
+    if not head.startswith(b"version https://git-lfs"):
+        return None
+    for line in head.splitlines():
+        key, _, value = line.partition(b" ")
+        if key == b"size" and value.isdigit():
+            return int(value)
+    return -1
+
+
+def _why_not_json(text: str, error: Exception) -> str:
+    if lfs_pointer_bytes(text[:1024].encode()) is not None:
+        return "is a Git LFS pointer, not the file itself. Fetch it with `git lfs pull`."
+    if not text.strip():
+        return "is empty, expected JSON. Fetch the file again."
+    return f"is not JSON ({error}). Fetch the file again."
+
+
+def _is_plain_safetensors_name(shard: object) -> bool:
+    return (
+        isinstance(shard, str)
+        and shard.endswith(".safetensors")
+        and PurePosixPath(shard).name == shard
+        and PureWindowsPath(shard).name == shard
+    )
+
+
+def _why_no_weights(folder: Path) -> str:
+    names = sorted(path.name for path in folder.iterdir())
+    expected = f"expected {WEIGHTS_NAME}, or {INDEX_NAME} and the files it names"
+    pickles = [name for name in names if name.endswith(PICKLE_SUFFIXES)]
+    if pickles:
+        return (
+            f"holds its weights only as pickle ({pickles[0]}), which can run code when it is read "
+            f"and is refused; {expected}. Convert it where you trust it: load it with transformers "
+            "and call save_pretrained."
+        )
+    ggufs = [name for name in names if name.lower().endswith(".gguf")]
+    if ggufs:
+        return f"has no safetensors but GGUF; {expected}. Name the file itself: {folder / ggufs[0]}"
+    others = [name for name in names if name.endswith(".safetensors")]
+    found = f"only {others[0]}" if others else "none"
+    return f"has no weights to load: {expected}; found {found}. Fetch the weights into the folder."

@@ -1,0 +1,187 @@
+"""What an opened checkpoint says of itself, and which folders it refuses."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from augur_weights import Checkpoint, CheckpointError
+
+Tensors = dict[str, torch.Tensor]
+Write = Callable[..., Path]
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(CheckpointError) as caught:
+        Checkpoint(folder)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_a_single_file_is_read_as_it_was_written(tensors: Tensors, write_checkpoint: Write) -> None:
+    folder = write_checkpoint(tensors, config={"hidden_size": 4})
+    checkpoint = Checkpoint(folder)
+    assert checkpoint.folder == folder
+    assert checkpoint.config == {"hidden_size": 4}
+    assert checkpoint.generation_config == {}
+    assert checkpoint.names == ("embed.weight", "layer.bias", "layer.weight")
+    assert checkpoint.files == (folder / "model.safetensors",)
+    assert checkpoint.num_parameters == 28 + 16 + 4
+    assert checkpoint.num_bytes == 2 * 48
+    for name, tensor in tensors.items():
+        assert name in checkpoint
+        assert checkpoint.shape(name) == tuple(tensor.shape)
+        assert checkpoint.dtype(name) == torch.bfloat16
+        assert torch.equal(checkpoint.tensor(name), tensor)
+
+
+def test_shards_are_read_from_where_the_index_says(
+    tensors: Tensors, write_checkpoint: Write
+) -> None:
+    first = {"embed.weight": tensors.pop("embed.weight")}
+    checkpoint = Checkpoint(write_checkpoint(first, tensors))
+    assert len(checkpoint.files) == 2
+    assert checkpoint.file("embed.weight").name == "model-00001-of-00002.safetensors"
+    for name, tensor in (first | tensors).items():
+        assert torch.equal(checkpoint.tensor(name), tensor)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.float16, torch.int64, torch.uint8, torch.bool]
+)
+def test_dtypes_and_scalars_come_through(dtype: torch.dtype, write_checkpoint: Write) -> None:
+    stored = {"scalar": torch.tensor(1, dtype=dtype), "empty": torch.empty(0, 3, dtype=dtype)}
+    checkpoint = Checkpoint(write_checkpoint(stored))
+    for name, tensor in stored.items():
+        assert checkpoint.dtype(name) == dtype
+        assert checkpoint.shape(name) == tuple(tensor.shape)
+        assert torch.equal(checkpoint.tensor(name), tensor)
+
+
+def test_the_generation_config_is_read_where_there_is_one(
+    tensors: Tensors, write_checkpoint: Write
+) -> None:
+    folder = write_checkpoint(tensors)
+    text = json.dumps({"eos_token_id": [1, 2]})
+    (folder / "generation_config.json").write_text(text, encoding="utf-8")
+    assert Checkpoint(folder).generation_config == {"eos_token_id": [1, 2]}
+
+
+def test_an_unknown_tensor_is_named(tensors: Tensors, write_checkpoint: Write) -> None:
+    checkpoint = Checkpoint(write_checkpoint(tensors))
+    assert "nonsense" not in checkpoint
+    for question in (checkpoint.shape, checkpoint.dtype, checkpoint.file, checkpoint.tensor):
+        with pytest.raises(CheckpointError, match=r'has no tensor "nonsense"'):
+            question("nonsense")
+
+
+def test_a_file_that_changed_since_it_was_opened_is_named(
+    tensors: Tensors, write_checkpoint: Write
+) -> None:
+    folder = write_checkpoint(tensors)
+    checkpoint = Checkpoint(folder)
+    save_file({"other": tensors["layer.bias"]}, folder / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"model\.safetensors.*layer\.bias.*has changed"):
+        checkpoint.tensor("layer.bias")
+
+
+def test_the_index_is_the_law(tensors: Tensors, write_checkpoint: Write) -> None:
+    # In the shard, but not in the map; and a whole file that the map does not name.
+    folder = write_checkpoint(tensors, index=True)
+    index_path = folder / "model.safetensors.index.json"
+    index = json.loads(index_path.read_text(encoding="utf-8"))
+    del index["weight_map"]["layer.bias"]
+    index_path.write_text(json.dumps(index), encoding="utf-8")
+    save_file({"embed.weight": torch.zeros(1)}, folder / "model.safetensors")
+    checkpoint = Checkpoint(folder)
+    assert checkpoint.names == ("embed.weight", "layer.weight")
+    assert torch.equal(checkpoint.tensor("embed.weight"), tensors["embed.weight"])
+
+
+def test_a_missing_shard_is_named(tensors: Tensors, write_checkpoint: Write) -> None:
+    folder = write_checkpoint({"a": tensors["layer.bias"]}, {"b": tensors["layer.weight"]})
+    (folder / "model-00002-of-00002.safetensors").unlink()
+    message = refusal(folder)
+    assert str(folder / "model-00002-of-00002.safetensors") in message
+    assert "missing" in message
+
+
+def test_a_tensor_that_is_not_where_the_index_says_is_named(
+    tensors: Tensors, write_checkpoint: Write
+) -> None:
+    folder = write_checkpoint(tensors, index=True)
+    shard = folder / "model-00001-of-00001.safetensors"
+    del tensors["layer.bias"]
+    save_file(tensors, shard)
+    message = refusal(folder)
+    assert f'{shard}: has no tensor "layer.bias"' in message
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "../outside.safetensors",
+        "/outside.safetensors",
+        "sub/inside.safetensors",
+        "..\\outside.safetensors",
+        "C:outside.safetensors",
+        "weights.bin",
+        "",
+        None,
+        7,
+    ],
+)
+def test_an_index_entry_that_is_no_file_beside_it_is_refused(
+    entry: object, tensors: Tensors, write_checkpoint: Write, tmp_path: Path
+) -> None:
+    folder = write_checkpoint(tensors)
+    # All of them would open, were they followed.
+    (folder / "sub").mkdir()
+    for path in (tmp_path / "outside.safetensors", folder / "sub" / "inside.safetensors"):
+        save_file(tensors, path)
+    text = json.dumps({"weight_map": {"embed.weight": entry}})
+    (folder / "model.safetensors.index.json").write_text(text, encoding="utf-8")
+    message = refusal(folder)
+    assert repr(entry) in message
+    assert "Refused" in message
+
+
+@pytest.mark.parametrize("text", ["{}", '{"weight_map": {}}', '{"weight_map": ["a"]}'])
+def test_an_index_without_a_weight_map_is_refused(
+    text: str, tensors: Tensors, write_checkpoint: Write
+) -> None:
+    folder = write_checkpoint(tensors)
+    (folder / "model.safetensors.index.json").write_text(text, encoding="utf-8")
+    message = refusal(folder)
+    assert "model.safetensors.index.json" in message
+    assert "weight_map" in message
+
+
+@pytest.mark.parametrize(
+    ("key", "settings", "method"),
+    [
+        ("quantization_config", {"quant_method": "gptq", "bits": 4}, "gptq"),
+        ("quantization_config", {"bits": 4}, "unnamed"),
+        ("compression_config", {"quant_method": "compressed-tensors"}, "compressed-tensors"),
+    ],
+)
+def test_a_quantised_checkpoint_is_refused_by_its_method(
+    key: str, settings: object, method: str, tensors: Tensors, write_checkpoint: Write
+) -> None:
+    message = refusal(write_checkpoint(tensors, config={key: settings}))
+    assert f'"{key}"' in message
+    assert f"method: {method}" in message
+
+
+def test_a_quantization_config_of_null_means_none(
+    tensors: Tensors, write_checkpoint: Write
+) -> None:
+    assert Checkpoint(write_checkpoint(tensors, config={"quantization_config": None})).names
+
+
+def test_a_folder_that_is_not_there_is_no_checkpoint(tmp_path: Path) -> None:
+    assert "has no config.json" in refusal(tmp_path / "nowhere")

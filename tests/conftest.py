@@ -1,0 +1,27 @@
+"""Fixtures that more than one file of tests needs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import augur_weights
+
+
+@pytest.fixture(scope="session")
+def real_checkpoint() -> Path:
+    """The default model's checkpoint folder, imported on first use.
+
+    It is part of the installation: where it cannot be had, the tests that need it fail.
+    """
+    return augur_weights.resolve(None)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """PyTorch on one thread while the test runs."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

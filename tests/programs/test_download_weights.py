@@ -1,0 +1,80 @@
+"""Hub models through the programs, against a stand-in of the Hub on this machine."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from program_run import run_in_process, run_program
+from tiny_checkpoint import files_of
+
+_path = Path(__file__).resolve().parents[2] / "packages/augur-weights/tests/hub_stand_in.py"
+_spec = importlib.util.spec_from_file_location("hub_stand_in", _path)
+hub_stand_in = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(hub_stand_in)
+
+MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
+CHECKPOINT_FILES = [
+    "config.json",
+    "generation_config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+]
+
+
+@pytest.fixture
+def hub(tiny_folder: Path):
+    with hub_stand_in.HubStandIn() as hub:
+        files = files_of(tiny_folder)
+        hub.add(MODEL, files | {"README.md": b"# card", "pytorch_model.bin": b"no"})
+        yield hub
+
+
+@pytest.fixture
+def environment(hub, tmp_path: Path) -> dict[str, str]:
+    return {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
+
+
+def test_a_hub_model_is_fetched_once_and_then_answers_without_the_network(
+    hub, environment: dict[str, str]
+):
+    fetched = run_program("download_weights.py", MODEL, **environment)
+    assert fetched.returncode == 0, fetched.stderr
+    assert str(Path(environment["HF_HOME"]) / "hub") in fetched.stdout
+    assert hub.downloaded() == CHECKPOINT_FILES
+
+    asked = ("run_prompt.py", "Why?", "--model", MODEL, "--max-new-tokens", "3", "--device", "cpu")
+    again = run_program(*asked, **environment)
+    assert again.returncode == 0, again.stderr
+    assert hub.downloaded() == CHECKPOINT_FILES, "the second run fetched files again"
+
+    offline = run_program(*asked, **environment, HF_HUB_OFFLINE="1")
+    hub.stop()
+    unplugged = run_program(*asked, **environment)
+    assert offline.stdout == unplugged.stdout == again.stdout != ""
+    assert (offline.returncode, unplugged.returncode) == (0, 0)
+
+
+def test_the_program_says_where_a_model_lies_and_how_large_it_is(tiny_folder: Path):
+    done = run_in_process("download_weights.py", tiny_folder)
+    assert done.returncode == 0, done.stderr
+    assert str(tiny_folder) in done.stdout
+    assert "bytes, torch.float32" in done.stdout
+    assert " in 26 tensors" in done.stdout
+
+
+def test_a_model_that_the_hub_does_not_have_is_one_message(environment: dict[str, str]):
+    done = run_program("download_weights.py", "Qwen/Qwen9-nowhere", **environment)
+    assert done.returncode == 2
+    assert "Qwen/Qwen9-nowhere" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_no_network_and_nothing_cached_is_one_message(hub, environment: dict[str, str]):
+    hub.stop()
+    done = run_program("download_weights.py", MODEL, **environment)
+    assert done.returncode == 2
+    assert MODEL in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,182 @@
+"""apps/run_prompt.py, driven as a person drives it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from augur_tok import Tokenizer
+from program_run import APPS, run_in_process, run_program
+from tiny_checkpoint import write_tiny_checkpoint
+
+JSON_KEYS = {
+    "model",
+    "device",
+    "dtype",
+    "attention",
+    "prompt_token_ids",
+    "token_ids",
+    "text",
+    "finish_reason",
+    "load_s",
+    "ttft_s",
+    "prefill_s",
+    "prefill_tokens_per_s",
+    "decode_s",
+    "decode_tokens_per_s",
+    "peak_memory_bytes",
+}
+
+
+def answer(folder: Path, *arguments: str, **more: str) -> dict:
+    done = run_program(
+        "run_prompt.py", *arguments, "--model", folder, "--json", "--device", "cpu", **more
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_stdout_is_the_text_and_nothing_else(tiny_folder: Path):
+    arguments = ("Why is the sky blue?", "--model", tiny_folder, "--max-new-tokens", "12")
+    streamed = run_program("run_prompt.py", *arguments, "--device", "cpu")
+    assert streamed.returncode == 0, streamed.stderr
+    figures = answer(tiny_folder, "Why is the sky blue?", "--max-new-tokens", "12")
+    assert streamed.stdout == figures["text"] != ""
+    for said in ("cpu", "float32", "eager", "first token", "tokens/s", "finish: length"):
+        assert said in streamed.stderr
+
+
+def test_json_is_one_object_with_every_figure(tiny_folder: Path):
+    figures = answer(tiny_folder, "Why?", "--max-new-tokens", "5", "--attention", "sdpa")
+    assert set(figures) == JSON_KEYS
+    assert len(figures["token_ids"]) == 5
+    assert figures["finish_reason"] == "length"
+    assert (figures["device"], figures["attention"]) == ("cpu", "sdpa")
+    tokenizer = Tokenizer.from_folder(tiny_folder)
+    assert figures["text"] == tokenizer.decode(figures["token_ids"], skip_special_tokens=True)
+    # Loading, the first token and decoding are three figures, none hidden in another.
+    assert figures["load_s"] > 0
+    assert figures["ttft_s"] >= figures["prefill_s"] > 0
+    assert figures["decode_tokens_per_s"] == pytest.approx(4 / figures["decode_s"])
+    prompt_length = len(figures["prompt_token_ids"])
+    assert figures["prefill_tokens_per_s"] == pytest.approx(prompt_length / figures["prefill_s"])
+    assert figures["peak_memory_bytes"] > 50_000_000  # torch alone takes more
+
+
+def test_the_chat_template_wraps_the_prompt_and_raw_adds_nothing(tiny_folder: Path):
+    tokenizer = Tokenizer.from_folder(tiny_folder)
+    one = ("--max-new-tokens", "1")
+    chat = answer(tiny_folder, "blue", "--system", "Be brief.", *one)
+    assert tokenizer.decode(chat["prompt_token_ids"]) == (
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nblue<|im_end|>\n"
+        "<|im_start|>assistant\n"
+    )
+    raw = answer(tiny_folder, "blue", "--raw", *one)
+    assert raw["prompt_token_ids"] == tokenizer.encode("blue")
+
+
+def test_a_base_model_is_not_wrapped_in_a_chat(tmp_path: Path):
+    folder = write_tiny_checkpoint(tmp_path / "base", chat_template=None)
+    figures = answer(folder, "blue", "--max-new-tokens", "1")
+    assert figures["prompt_token_ids"] == Tokenizer.from_folder(folder).encode("blue")
+
+
+@pytest.mark.parametrize("arguments", [(), ("-",)])
+def test_the_prompt_may_come_from_stdin(tiny_folder: Path, arguments: tuple[str, ...]):
+    one = ("--max-new-tokens", "1")
+    piped = answer(tiny_folder, *arguments, *one, stdin="the sky\n")
+    typed = answer(tiny_folder, "the sky", *one)
+    typed = answer(tiny_folder, "the sky", *one)
+    assert piped["prompt_token_ids"] == typed["prompt_token_ids"]
+
+
+def test_eos_ends_the_text(tmp_path: Path):
+    folder = write_tiny_checkpoint(tmp_path / "ends")
+    first = answer(folder, "blue", "--raw", "--max-new-tokens", "3")["token_ids"]
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [1, first[0]]}))
+    figures = answer(folder, "blue", "--raw", "--max-new-tokens", "3")
+    assert (figures["token_ids"], figures["finish_reason"]) == (first[:1], "eos")
+
+
+def test_penalties_of_the_generation_config_do_not_touch_greedy_decoding(tmp_path: Path):
+    folder = write_tiny_checkpoint(tmp_path / "penalty")
+    asked = ("blue light blue light", "--raw", "--max-new-tokens", "12")
+    plain = answer(folder, *asked)["token_ids"]
+    (folder / "generation_config.json").write_text(json.dumps({"repetition_penalty": 1.5}))
+    assert answer(folder, *asked)["token_ids"] == plain
+
+
+def test_ctrl_c_keeps_what_was_generated(tiny_folder: Path):
+    # The largest that the model's 512 positions allow takes long enough to be interrupted.
+    command = [sys.executable, APPS / "run_prompt.py", "Why?", "--raw", "--model", tiny_folder]
+    process = subprocess.Popen(
+        [*command, "--max-new-tokens", "500", "--json", "--device", "cpu"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parent / "slow_start")},
+    )
+    assert process.stderr.readline() == b"first token\n"
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"Traceback" not in stderr
+    figures = json.loads(stdout)
+    assert figures["finish_reason"] == "interrupted"
+    assert 0 < len(figures["token_ids"]) < 500
+
+
+WRONG = {
+    "no such folder": (["Why?", "--model", "./nowhere"], "nowhere"),
+    "no such device": (["Why?", "--device", "cuda:99"], "cuda:99"),
+    "not a device": (["Why?", "--device", "toaster"], "toaster"),
+    "no such dtype": (["Why?", "--dtype", "int8"], "int8"),
+    "no such attention": (["Why?", "--attention", "flash"], "flash"),
+    "no tokens asked for": (["Why?", "--max-new-tokens", "0"], "max-new-tokens"),
+    "more than the positions": (["Why?", "--max-new-tokens", "513"], "512 positions"),
+    "system without a chat": (["Why?", "--raw", "--system", "x"], "--system"),
+    "empty prompt": (["", "--raw"], "no tokens"),
+    "unknown option": (["Why?", "--temperature", "1"], "--temperature"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_input_is_one_message_and_status_2(tiny_folder: Path, name: str):
+    arguments, said = WRONG[name]
+    if "--model" not in arguments:
+        arguments = [*arguments, "--model", str(tiny_folder)]
+    done = run_in_process("run_prompt.py", *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_prompt_that_is_not_utf8_is_refused(tiny_folder: Path):
+    done = run_in_process("run_prompt.py", "--model", tiny_folder, stdin=b"caf\xe9")
+    assert done.returncode == 2
+    assert "not UTF-8" in done.stderr
+
+
+@pytest.mark.parametrize("program", ["run_prompt.py", "download_weights.py"])
+def test_help_names_every_option(program: str):
+    done = run_program(program, "--help", COLUMNS="200")
+    assert done.returncode == 0
+    options = {
+        "run_prompt.py": [
+            "--model",
+            "--max-new-tokens",
+            "--raw",
+            "--system",
+            "--device",
+            "--dtype",
+            "--attention",
+            "--json",
+        ],
+        "download_weights.py": ["MODEL"],
+    }
+    for option in options[program]:
+        assert option in done.stdout
