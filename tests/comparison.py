@@ -86,6 +86,27 @@ def check_same_up_to_noise(found: Tensor, expected: Tensor, oracle: Tensor) -> N
         )
 
 
+def check_within_budget(found: Tensor, plain: Tensor, oracle: Tensor) -> None:
+    """Raise `ComparisonError` if `found` errs more than its dtype explains.
+
+    Its largest error may be twice that of the plain path, which has to round as well, plus one
+    rounding of the largest value.
+
+    Args:
+        found: any path, in half precision.
+        plain: the plain path, in the same dtype.
+        oracle: the plain path in float32.
+    """
+    _check_comparable(found, plain)
+    error, plain_error = ((it.float() - oracle).abs().max() for it in (found, plain))
+    allowed = 2 * plain_error + torch.finfo(plain.dtype).eps * oracle.abs().max()
+    if not error <= allowed:
+        raise ComparisonError(
+            f"the largest error against float32 is {float(error)}, allowed are {float(allowed)}: "
+            f"twice the plain path's, {float(plain_error)}, and one rounding"
+        )
+
+
 def _check_comparable(found: Tensor, expected: Tensor) -> None:
     if (found.dtype, found.shape) != (expected.dtype, expected.shape):
         raise ComparisonError(
