@@ -1,7 +1,7 @@
 """apps/run_prompt.py, driven as a person drives it."""
 
 import json
-import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from augur_gen import Generation
 from augur_tok import Tokenizer
 from program_run import APPS, run_in_process, run_program
 from tiny_checkpoint import write_tiny_checkpoint
@@ -110,23 +111,42 @@ def test_penalties_of_the_generation_config_do_not_touch_greedy_decoding(tmp_pat
     assert answer(folder, *asked)["token_ids"] == plain
 
 
-def test_ctrl_c_keeps_what_was_generated(tiny_folder: Path):
-    # The largest that the model's 512 positions allow takes long enough to be interrupted.
-    command = [sys.executable, APPS / "run_prompt.py", "Why?", "--raw", "--model", tiny_folder]
+def test_ctrl_c_ends_cleanly_with_what_was_generated(tmp_path: Path):
+    # Deep enough to take seconds, so that the interrupt comes before the end.
+    folder = write_tiny_checkpoint(tmp_path / "deep", num_hidden_layers=48)
+    asked = ["Why?", "--raw", "--model", folder, "--max-new-tokens", "500", "--device", "cpu"]
     process = subprocess.Popen(
-        [*command, "--max-new-tokens", "500", "--json", "--device", "cpu"],
+        [sys.executable, APPS / "run_prompt.py", *asked],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parent / "slow_start")},
     )
-    assert process.stderr.readline() == b"first token\n"
+    first = process.stdout.read(1)  # the text has begun
     process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=60)
+    rest, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert b"Traceback" not in stderr
-    figures = json.loads(stdout)
+    assert b"Traceback" not in said
+    assert b"finish: interrupted" in said
+    new_tokens = int(re.search(rb"decode (\d+) tokens", said).group(1))
+    assert 0 < new_tokens < 500
+    assert first + rest
+
+
+def test_ctrl_c_with_json_prints_the_object_with_what_was_generated(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    make_token = Generation.__next__
+
+    def interrupted_at_the_fourth(generation: Generation) -> int:
+        if len(generation.result().token_ids) == 3:
+            raise KeyboardInterrupt
+        return make_token(generation)
+
+    monkeypatch.setattr(Generation, "__next__", interrupted_at_the_fourth)
+    done = run_in_process("run_prompt.py", "Why?", "--model", tiny_folder, "--json")
+    assert done.returncode == 130
+    figures = json.loads(done.stdout)
     assert figures["finish_reason"] == "interrupted"
-    assert 0 < len(figures["token_ids"]) < 500
+    assert len(figures["token_ids"]) == 3
 
 
 WRONG = {

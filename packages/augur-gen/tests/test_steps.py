@@ -59,12 +59,14 @@ def test_prefill_in_chunks_equals_prefill_at_once(make_model, token_ids, ops, ch
     torch.testing.assert_close(in_chunks.values, at_once.values, atol=1e-4, rtol=1e-4)
 
 
-def test_a_chunk_is_at_most_as_long_as_asked_for(model, token_ids):
-    lengths = []
-    hook = model.register_forward_pre_hook(lambda _, args: lengths.append(args[0].shape[1]))
-    prefill(model, token_ids, StaticKVCache.for_model(model, LENGTH, batch_size=2), chunk_size=40)
-    hook.remove()
-    assert lengths == [40, 40, 19]
+def test_only_the_last_token_of_the_last_chunk_reaches_the_head(model, token_ids):
+    chunk_lengths, kept = [], []
+    model.register_forward_pre_hook(lambda _, args: chunk_lengths.append(args[0].shape[1]))
+    model.lm_head.register_forward_pre_hook(lambda _, args: kept.append(args[0].shape[1]))
+    cache = StaticKVCache.for_model(model, LENGTH, batch_size=2)
+    prefill(model, token_ids, cache, chunk_size=40)
+    assert chunk_lengths == [40, 40, 19]
+    assert kept == [0, 0, 1]
 
 
 @BOTH

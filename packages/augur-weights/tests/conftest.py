@@ -1,7 +1,9 @@
 """Tiny checkpoints, and a Hub to fetch them from."""
 
+import ctypes
 import importlib.util
 import json
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,6 @@ from typing import Any
 import huggingface_hub.constants
 import pytest
 import torch
-from safetensors.torch import save, save_file
 
 Tensors = dict[str, torch.Tensor]
 
@@ -27,6 +28,44 @@ def _load_hub_stand_in() -> Any:
 
 
 hub_stand_in = _load_hub_stand_in()
+
+
+# The format's names of the dtypes that the tests store.
+DTYPE_NAMES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.float8_e4m3fn: "F8_E4M3",
+    torch.int64: "I64",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+
+
+def save_tensors(tensors: Tensors) -> bytes:
+    """A safetensors file; the library's own function needs numpy, which is not always there."""
+    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    parts = []
+    end = 0
+    for name, tensor in tensors.items():
+        start, end = end, end + tensor.nbytes
+        header[name] = {
+            "dtype": DTYPE_NAMES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [start, end],
+        }
+        parts.append(ctypes.string_at(tensor.contiguous().data_ptr(), tensor.nbytes))
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # the format aligns the tensors to eight bytes
+    return struct.pack("<Q", len(text)) + text + b"".join(parts)
+
+
+@pytest.fixture
+def save() -> Callable[[Tensors], bytes]:
+    return save_tensors
 
 
 @pytest.fixture
@@ -51,12 +90,12 @@ def write_checkpoint(tmp_path: Path) -> Callable[..., Path]:
         text = json.dumps({"model_type": "tiny"} if config is None else config)
         (path / "config.json").write_text(text, encoding="utf-8")
         if len(shards) == 1 and not index:
-            save_file(shards[0], path / "model.safetensors", metadata={"format": "pt"})
+            (path / "model.safetensors").write_bytes(save_tensors(shards[0]))
             return path
         weight_map = {}
         for number, shard in enumerate(shards, start=1):
             file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
-            save_file(shard, path / file, metadata={"format": "pt"})
+            (path / file).write_bytes(save_tensors(shard))
             weight_map |= dict.fromkeys(shard, file)
         (path / "model.safetensors.index.json").write_text(
             json.dumps({"metadata": {}, "weight_map": weight_map}), encoding="utf-8"
@@ -79,10 +118,10 @@ def repository_files(tensors: Tensors) -> dict[str, bytes]:
         "vocab.json": b"{}",
         "merges.txt": b"#version: 0.2",
         "chat_template.jinja": b"{{ messages }}",
-        "model.safetensors": save(tensors, metadata={"format": "pt"}),
-        "consolidated.safetensors": save(tensors),
+        "model.safetensors": save_tensors(tensors),
+        "consolidated.safetensors": save_tensors(tensors),
         "pytorch_model.bin": b"not to be fetched",
-        "original/model.safetensors": save(tensors),
+        "original/model.safetensors": save_tensors(tensors),
         "tf_model.h5": b"not to be fetched",
     }
 

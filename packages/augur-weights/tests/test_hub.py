@@ -1,15 +1,17 @@
 """Fetching from the Hub, against a stand-in of its HTTP interface."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import huggingface_hub.constants
 import pytest
 import torch
-from safetensors.torch import save
 
 from augur_weights import Checkpoint, CheckpointError, SourceError, resolve
+
+Save = Callable[[dict[str, torch.Tensor]], bytes]
 
 
 def failure(source: str) -> str:
@@ -47,7 +49,7 @@ def test_a_second_run_downloads_nothing(hub: Any, repository_files: dict[str, by
     assert [request for request in hub.requests if request.file] == []
 
 
-def sharded(files: dict[str, bytes], tensors: dict[str, torch.Tensor]) -> list[str]:
+def sharded(files: dict[str, bytes], tensors: dict[str, torch.Tensor], save: Save) -> list[str]:
     """Add an index and two shards to a repository's files, and return the shards' names."""
     shards = {
         "model-00001-of-00002.safetensors": {"embed.weight": tensors["embed.weight"]},
@@ -60,9 +62,12 @@ def sharded(files: dict[str, bytes], tensors: dict[str, torch.Tensor]) -> list[s
 
 
 def test_only_the_shards_that_the_index_names_are_fetched(
-    hub: Any, repository_files: dict[str, bytes], tensors: dict[str, torch.Tensor]
+    hub: Any,
+    repository_files: dict[str, bytes],
+    tensors: dict[str, torch.Tensor],
+    save: Save,
 ) -> None:
-    shards = sharded(repository_files, tensors)
+    shards = sharded(repository_files, tensors, save)
     hub.add("org/sharded", repository_files)
     folder = resolve("org/sharded")
     assert [name for name in hub.downloaded() if name.endswith(".safetensors")] == shards
@@ -124,7 +129,7 @@ def test_a_cache_folder_of_ones_own_is_used(
 
 
 def test_a_download_cut_off_midway_goes_on_where_it_stopped(
-    hub: Any, repository_files: dict[str, bytes]
+    hub: Any, repository_files: dict[str, bytes], save: Save
 ) -> None:
     # huggingface_hub keeps what came in whole chunks, so the cut comes after the first.
     chunk = huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE
@@ -141,9 +146,12 @@ def test_a_download_cut_off_midway_goes_on_where_it_stopped(
 
 
 def test_a_run_after_a_failed_one_fetches_only_what_is_missing(
-    hub: Any, repository_files: dict[str, bytes], tensors: dict[str, torch.Tensor]
+    hub: Any,
+    repository_files: dict[str, bytes],
+    tensors: dict[str, torch.Tensor],
+    save: Save,
 ) -> None:
-    first, second = sharded(repository_files, tensors)
+    first, second = sharded(repository_files, tensors, save)
     hub.add("org/sharded", repository_files)
     hub.broken_files = {second}
     assert "503" in failure("org/sharded")
@@ -308,8 +316,11 @@ def test_what_another_library_cached_serves_without_the_network(
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
-def test_a_file_that_another_library_did_not_cache_is_named(cached: Path, name: str) -> None:
+def test_a_file_that_another_library_did_not_cache_is_named(
+    cached: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (cached / name).unlink()
+    monkeypatch.setattr("time.sleep", lambda _: None)  # huggingface_hub waits between its tries
     message = failure("org/cached")
     for part in ('"org/cached"', f"{name} missing", str(cached), "could not be reached"):
         assert part in message

@@ -105,13 +105,15 @@ def _fetch(
         )
 
     # The index first: it decides which weights are needed. The second call names the commit that
-    # the first one found, so both see the same state of the repository.
+    # the first one found, so both see the same state of the repository; it is left out where it has
+    # nothing to fetch, because without a network it would wait through its retries for nothing.
     folder = snapshot(revision, _SMALL_FILES)
     if (folder / INDEX_NAME).exists():
         weights = sorted(set(read_index(folder / INDEX_NAME).values()))
     else:
         weights = [WEIGHTS_NAME]
-    folder = snapshot(folder.name, (*_SMALL_FILES, *weights))
+    if not all((folder / name).is_file() for name in weights):
+        folder = snapshot(folder.name, (*_SMALL_FILES, *weights))
     return folder, [name for name in (CONFIG_NAME, *weights) if not (folder / name).is_file()]
 
 

@@ -82,12 +82,13 @@ def why_not_whole(repo_id: str, snapshot: Path, missing: Sequence[str]) -> str:
     """Say why files that a checkpoint needs are not in a snapshot."""
     needed = _listed(missing)
     try:
-        names = HfApi().list_repo_files(repo_id, revision=snapshot.name)
+        siblings = HfApi().model_info(repo_id, revision=snapshot.name).siblings or []
     except Exception:  # asked only to say more
         return (
             f"{needed} missing from the copy in the cache, {snapshot}, and {constants.ENDPOINT} "
             f"could not be reached to fetch it. {_CONNECT}"
         )
+    names = [sibling.rfilename for sibling in siblings]
     if set(missing) <= set(names):
         return f"{needed} did not arrive. {_CONNECT}"
     if missing[0] not in (CONFIG_NAME, WEIGHTS_NAME):

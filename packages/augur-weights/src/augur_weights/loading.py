@@ -1,6 +1,7 @@
 """From a checkpoint's tensors to a module's parameters, strict both ways."""
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +12,10 @@ from augur_weights.errors import CheckpointError, WeightsError
 # What a weight may be stored in and converted to. The eight-bit floats are left out: they mean
 # little without scales, which no parameter here has.
 _FLOAT_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+# Most of the time goes into the first touch of new memory, which several threads share well; more
+# of them would only hold more of the file mapped at once.
+_MAX_WORKERS = 4
 
 
 @dataclass(frozen=True)
@@ -36,8 +41,9 @@ def load_into(
     Buffers are the module's own affair: they must be real, and are moved to ``device`` as they are.
 
     Each tensor is read once, and copied and converted on the way, so that the parameters own their
-    memory, the peak stays near their size and the files are not needed afterwards. The parameters
-    come out with ``requires_grad=False``.
+    memory, the peak stays near their size and the files are not needed afterwards. Up to four are
+    read at a time, on threads that end with the call. The parameters come out with
+    ``requires_grad=False``.
 
     Args:
         module: the module to fill; its parameters' dtype and device do not matter.
@@ -64,7 +70,8 @@ def load_into(
 
     # Nothing is put into the module before everything has been read, so that an error on the way
     # leaves no half-filled module behind. On a meta-built module this costs no memory.
-    filled = [_read(group, checkpoint, dtype, device) for group in parameters]
+    with ThreadPoolExecutor(min(_MAX_WORKERS, torch.get_num_threads())) as pool:
+        filled = list(pool.map(lambda g: _read(g, checkpoint, dtype, device), parameters))
     for group, tensor in zip(parameters, filled, strict=True):
         _put(module, group.names, torch.nn.Parameter(tensor, requires_grad=False))
     for group in buffers:
