@@ -9,13 +9,13 @@ import pytest
 import tokenizers
 import torch
 from click.testing import Result
+from parity import app
 from safetensors.torch import load_file, save_file
 from tokenizers import decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from typer.testing import CliRunner
 
 from augur_tok.qwen2_bpe import QWEN2_SPLIT
-from parity import app
 
 PROMPTS = ["Why is the sky blue?", "¿Cuántas ardillas hay?", "def add(a, b):\n    return"]
 
