@@ -11,7 +11,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM, DynamicCache, Qwen2Config, Qwen2ForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    DynamicCache,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+)
 
 from random_weights import fill_randomly
 
@@ -22,8 +28,8 @@ CACHE_ARGUMENT = (
 )
 
 
-def referee_config(**changes: Any) -> Qwen2Config:
-    """A tiny Qwen2 (2 layers, hidden 32, heads 4/2), with `changes`."""
+def referee_config(*, model_type: str = "qwen2", **changes: Any) -> Qwen2Config | Qwen3Config:
+    """A tiny Qwen2 or Qwen3 (2 layers, hidden 32, heads 4/2), with `changes`."""
     values: dict[str, Any] = {
         "vocab_size": 128,
         "hidden_size": 32,
@@ -37,7 +43,8 @@ def referee_config(**changes: Any) -> Qwen2Config:
         "tie_word_embeddings": False,
         "attn_implementation": "eager",
     }
-    return Qwen2Config(**{**values, **changes})
+    config_class = {"qwen2": Qwen2Config, "qwen3": Qwen3Config}[model_type]
+    return config_class(**{**values, **changes})
 
 
 def build_referee(

@@ -21,27 +21,42 @@ WHOLE_NUMBERS = [
 NUMBERS = ["rms_norm_eps", "rope_theta"]
 
 UNSUPPORTED = {
-    "another model type": ({"model_type": "qwen3"}, "model_type", "qwen3"),
+    "mixture of experts": ({"model_type": "qwen3_moe"}, "model_type", "qwen2, qwen3"),
+    "vision": ({"model_type": "qwen2_vl"}, "model_type", "qwen2_vl"),
+    "another family": ({"model_type": "llama"}, "model_type", "llama"),
+    "Qwen3 with biases": (
+        {"model_type": "qwen3", "head_dim": 8, "attention_bias": True},
+        "attention_bias",
+        "Qwen3",
+    ),
     "no model type": ({"model_type": None}, "model_type", "None"),
     "another activation": ({"hidden_act": "gelu"}, "hidden_act", "gelu"),
-    "yarn by type": ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, "rope_type", "yarn"),
-    "yarn by rope_type": ({"rope_scaling": {"rope_type": "yarn"}}, "rope_type", "yarn"),
-    "yarn in version 5": ({"rope_parameters": {"rope_type": "yarn"}}, "rope_type", "yarn"),
-    "yarn beside a default": (
-        {"rope_parameters": {"rope_type": "default"}, "rope_scaling": {"type": "yarn"}},
+    "dynamic by type": (
+        {"rope_scaling": {"type": "dynamic", "factor": 4.0}},
         "rope_type",
-        "yarn",
+        "dynamic",
+    ),
+    "linear by rope_type": ({"rope_scaling": {"rope_type": "linear"}}, "rope_type", "linear"),
+    "llama3 in version 5": ({"rope_parameters": {"rope_type": "llama3"}}, "rope_type", "llama3"),
+    "dynamic beside a default": (
+        {"rope_parameters": {"rope_type": "default"}, "rope_scaling": {"type": "dynamic"}},
+        "rope_type",
+        "dynamic",
+    ),
+    "a setting of YaRN": (
+        {"rope_scaling": {"type": "yarn", "factor": 4.0, "mscale": 1.0}},
+        "YaRN",
+        "mscale",
     ),
     "two spellings, two answers": (
         {"rope_scaling": {"rope_type": "default", "type": "linear"}},
         "rope_type",
         "linear",
     ),
-    "sliding window": ({"use_sliding_window": True}, "use_sliding_window", "full attention"),
-    "sliding layers": (
-        {"layer_types": ["full_attention", "sliding_attention"]},
+    "another kind of layer": (
+        {"layer_types": ["full_attention", "chunked_attention"]},
         "layer_types",
-        "sliding_attention",
+        "chunked_attention",
     ),
     "quantised": ({"quantization_config": {"quant_method": "gptq"}}, "quantised", "gptq"),
     "quantised somehow": ({"quantization_config": {"bits": 4}}, "quantised", "bits"),

@@ -7,6 +7,7 @@ from augur_model.errors import ConfigError, ModelError, ModelInputError, Unsuppo
 from augur_model.layers import MLP, Attention, DecoderLayer, Linear, RMSNorm, RotaryEmbedding
 from augur_model.model import QwenDecoder, QwenForCausalLM
 from augur_model.ops import EAGER, OPS_BY_ATTENTION, SDPA, Ops
+from augur_model.rope_config import Yarn
 
 __all__ = [
     "EAGER",
@@ -28,5 +29,6 @@ __all__ = [
     "RMSNorm",
     "RotaryEmbedding",
     "UnsupportedModelError",
+    "Yarn",
     "ops",
 ]

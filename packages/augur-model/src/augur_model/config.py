@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from augur_model.attention_windows import read_attention_windows
 from augur_model.config_reader import ConfigReader
 from augur_model.errors import ConfigError, UnsupportedModelError
+from augur_model.rope_config import Yarn, read_rope_theta, read_yarn
 
-SUPPORTED_MODEL_TYPES = ("qwen2",)
+SUPPORTED_MODEL_TYPES = ("qwen2", "qwen3")
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,12 @@ class QwenConfig:
         max_position_embeddings: positions the model was made for.
         rms_norm_eps: added to the mean square before its root is taken.
         rope_theta: base of the rotary frequencies.
-        attention_bias: whether q, k and v have biases (o never has one).
+        attention_bias: whether q, k and v have biases, as in Qwen2 (o never has one).
         tie_word_embeddings: whether the LM head is the embedding matrix.
+        qk_norm: whether each head of q and k is normalised before the rotation, as in Qwen3.
+        yarn: how the rotary frequencies are stretched for long contexts; None leaves them.
+        attention_windows: for each layer how many tokens a query sees, itself included; None
+            where it sees all. Empty: all layers see all.
     """
 
     vocab_size: int
@@ -42,6 +48,9 @@ class QwenConfig:
     rope_theta: float
     attention_bias: bool
     tie_word_embeddings: bool
+    qk_norm: bool = False
+    yarn: Yarn | None = None
+    attention_windows: tuple[int | None, ...] = ()
 
     def __post_init__(self) -> None:
         if self.num_attention_heads % self.num_key_value_heads:
@@ -61,11 +70,12 @@ class QwenConfig:
 
         Raises:
             UnsupportedModelError: the config asks for what is not computed here: another model
-                type or activation, scaled RoPE, sliding windows, quantised weights.
+                type or activation, another scaling of RoPE than YaRN, quantised weights.
             ConfigError: a key is missing or has a value of the wrong type or range.
         """
         reader = ConfigReader(config)
         _refuse_unsupported(reader)
+        is_qwen3 = reader.get("model_type") == "qwen3"
         num_attention_heads = reader.positive_int("num_attention_heads")
         hidden_size = reader.positive_int("hidden_size")
         return cls(
@@ -78,14 +88,17 @@ class QwenConfig:
             head_dim=_head_dim(reader, hidden_size, num_attention_heads),
             max_position_embeddings=reader.positive_int("max_position_embeddings"),
             rms_norm_eps=reader.positive_float("rms_norm_eps"),
-            rope_theta=_rope_theta(reader),
-            attention_bias=True,
+            rope_theta=read_rope_theta(reader),
+            attention_bias=not is_qwen3,
             tie_word_embeddings=reader.boolean("tie_word_embeddings", default=False),
+            qk_norm=is_qwen3,
+            yarn=read_yarn(reader),
+            attention_windows=read_attention_windows(reader),
         )
 
 
 def _head_dim(reader: ConfigReader, hidden_size: int, num_attention_heads: int) -> int:
-    if reader.get("head_dim") is not None:
+    if reader.get("head_dim") is not None or reader.get("model_type") == "qwen3":
         return reader.positive_int("head_dim")
     if hidden_size % num_attention_heads:
         raise ConfigError(
@@ -93,19 +106,6 @@ def _head_dim(reader: ConfigReader, hidden_size: int, num_attention_heads: int) 
             f"num_attention_heads {num_attention_heads}"
         )
     return hidden_size // num_attention_heads
-
-
-def _rope_sections(reader: ConfigReader) -> list[ConfigReader]:
-    """The rope settings: `rope_parameters` (transformers 5), `rope_scaling` (transformers 4)."""
-    keys = ("rope_parameters", "rope_scaling")
-    return [reader.section(key) for key in keys if reader.get(key) is not None]
-
-
-def _rope_theta(reader: ConfigReader) -> float:
-    for section in _rope_sections(reader):
-        if section.get("rope_theta") is not None:
-            return section.positive_float("rope_theta")
-    return reader.positive_float("rope_theta")
 
 
 def _refuse_unsupported(reader: ConfigReader) -> None:
@@ -118,19 +118,8 @@ def _refuse_unsupported(reader: ConfigReader) -> None:
     if hidden_act != "silu":
         raise UnsupportedModelError(f"hidden_act is {hidden_act!r}; supported: silu")
 
-    # A scaling named in any of the places must not be passed over; "type" is the older spelling.
-    for section in _rope_sections(reader):
-        for rope_type in (section.get("rope_type"), section.get("type")):
-            if rope_type not in (None, "default"):
-                raise UnsupportedModelError(f"rope_type is {rope_type!r}; supported: default")
-
-    if reader.boolean("use_sliding_window", default=False):
-        raise UnsupportedModelError("use_sliding_window is true; only full attention is supported")
-    for layer_type in reader.array("layer_types"):
-        if layer_type != "full_attention":
-            raise UnsupportedModelError(
-                f"layer_types names {layer_type!r}; supported: full_attention"
-            )
+    if model_type == "qwen3" and reader.boolean("attention_bias", default=False):
+        raise UnsupportedModelError("attention_bias is true; Qwen3 is supported without biases")
 
     quantization = reader.get("quantization_config")
     if quantization is not None:

@@ -29,6 +29,10 @@ class ConfigReader:
         """The value as it stands, unchecked."""
         return self._values.get(key, default)
 
+    def keys(self) -> set[str]:
+        """The keys that are there."""
+        return set(self._values)
+
     def section(self, key: str) -> "ConfigReader":
         """The object under `key`."""
         return ConfigReader(self._values[key], f"{self._prefix}{key}.")
@@ -41,9 +45,16 @@ class ConfigReader:
             raise self._wrong(key, value, "a whole number above 0")
         return value
 
-    def positive_float(self, key: str) -> float:
-        """A finite number above zero."""
+    def whole_number(self, key: str) -> int:
+        """An integer, zero or above."""
         value = self._required(key, None)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise self._wrong(key, value, "a whole number, 0 or above")
+        return value
+
+    def positive_float(self, key: str, default: float | None = None) -> float:
+        """A finite number above zero; a missing or null key gives `default` where there is one."""
+        value = self._required(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._wrong(key, value, "a number")
         try:

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from augur_model.cache import KVCache
 from augur_model.config import QwenConfig
-from augur_model.ops.rope import inverse_frequencies, rope_tables
+from augur_model.ops.rope import inverse_frequencies, rope_tables, yarn_inverse_frequencies
 from augur_model.ops.table import Ops
+from augur_model.ops.window import within_window
 
 
 def _parameter(*shape: int) -> nn.Parameter:
@@ -53,10 +54,10 @@ class RotaryEmbedding(nn.Module):
 
     inverse_frequencies: Tensor
 
-    def __init__(self, head_dim: int, rope_theta: float) -> None:
+    def __init__(self, config: QwenConfig) -> None:
         super().__init__()
-        table = inverse_frequencies(head_dim, rope_theta)
-        self.register_buffer("inverse_frequencies", table, persistent=False)
+        self.attention_factor = config.yarn.attention_factor if config.yarn else 1.0
+        self.register_buffer("inverse_frequencies", _frequencies(config), persistent=False)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         # `model.to(torch.bfloat16)` would round the frequencies; they follow the device alone.
@@ -67,7 +68,21 @@ class RotaryEmbedding(nn.Module):
 
     def forward(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """`[batch, length]` positions -> cos and sin, each `[batch, length, head_dim]`."""
-        return rope_tables(positions, self.inverse_frequencies, dtype)
+        return rope_tables(positions, self.inverse_frequencies, dtype, self.attention_factor)
+
+
+def _frequencies(config: QwenConfig) -> Tensor:
+    if config.yarn is None:
+        return inverse_frequencies(config.head_dim, config.rope_theta)
+    return yarn_inverse_frequencies(
+        config.head_dim,
+        config.rope_theta,
+        factor=config.yarn.factor,
+        original_length=config.yarn.original_max_position_embeddings,
+        beta_fast=config.yarn.beta_fast,
+        beta_slow=config.yarn.beta_slow,
+        truncate=config.yarn.truncate,
+    )
 
 
 class Attention(nn.Module):
@@ -85,6 +100,10 @@ class Attention(nn.Module):
         self.k_proj = Linear(config.hidden_size, key_value_size, bias=bias)
         self.v_proj = Linear(config.hidden_size, key_value_size, bias=bias)
         self.o_proj = Linear(query_size, config.hidden_size)
+        # Qwen3 normalises each head of q and k; Qwen2 has biases instead.
+        self.q_norm = RMSNorm(config.head_dim, config.rms_norm_eps) if config.qk_norm else None
+        self.k_norm = RMSNorm(config.head_dim, config.rms_norm_eps) if config.qk_norm else None
+        self.window = config.attention_windows[layer_index] if config.attention_windows else None
 
     def forward(
         self,
@@ -96,19 +115,25 @@ class Attention(nn.Module):
         ops: Ops,
     ) -> Tensor:
         """`[batch, length, hidden] -> [batch, length, hidden]`."""
-        query = ops.apply_rope(self._heads(self.q_proj(hidden_states, ops)), cos, sin)
-        key = ops.apply_rope(self._heads(self.k_proj(hidden_states, ops)), cos, sin)
-        value = self._heads(self.v_proj(hidden_states, ops))
+        query = self._heads(self.q_proj(hidden_states, ops))
+        key = self._heads(self.k_proj(hidden_states, ops))
+        value = self._heads(self.v_proj(hidden_states, ops)).transpose(1, 2)
+        if self.q_norm is not None and self.k_norm is not None:
+            query, key = self.q_norm(query, ops), self.k_norm(key, ops)
+        query = ops.apply_rope(query.transpose(1, 2), cos, sin)
+        key = ops.apply_rope(key.transpose(1, 2), cos, sin)
         if cache is not None:
             key, value = cache.update(self.layer_index, key, value)
+        if self.window is not None:
+            key, value, mask = within_window(key, value, mask, query.shape[2], self.window)
         attended = ops.attention(query, key, value, mask, self.scale)
         output: Tensor = self.o_proj(attended.transpose(1, 2).flatten(2), ops)
         return output
 
     def _heads(self, projected: Tensor) -> Tensor:
-        """`[batch, length, heads * head_dim] -> [batch, heads, length, head_dim]`."""
+        """`[batch, length, heads * head_dim] -> [batch, length, heads, head_dim]`."""
         batch, length, _ = projected.shape
-        return projected.view(batch, length, -1, self.head_dim).transpose(1, 2)
+        return projected.view(batch, length, -1, self.head_dim)
 
 
 class MLP(nn.Module):

@@ -36,7 +36,7 @@ class QwenDecoder(nn.Module):
             DecoderLayer(config, index) for index in range(config.num_hidden_layers)
         )
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.rotary_emb = RotaryEmbedding(config.head_dim, config.rope_theta)
+        self.rotary_emb = RotaryEmbedding(config)
 
     def forward(
         self,

@@ -2,9 +2,16 @@
 
 from augur_model.ops.attention import causal_mask, eager_attention, repeat_kv, sdpa_attention
 from augur_model.ops.norm import rms_norm
-from augur_model.ops.rope import apply_rope, inverse_frequencies, rope_tables, rotate_half
+from augur_model.ops.rope import (
+    apply_rope,
+    inverse_frequencies,
+    rope_tables,
+    rotate_half,
+    yarn_inverse_frequencies,
+)
 from augur_model.ops.swiglu import swiglu
 from augur_model.ops.table import EAGER, OPS_BY_ATTENTION, SDPA, Ops
+from augur_model.ops.window import within_window
 
 __all__ = [
     "EAGER",
@@ -21,4 +28,6 @@ __all__ = [
     "rotate_half",
     "sdpa_attention",
     "swiglu",
+    "within_window",
+    "yarn_inverse_frequencies",
 ]

@@ -1,5 +1,7 @@
 """Rotary position embedding (Su et al., 2021, arXiv:2104.09864), half-split layout."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -17,8 +19,49 @@ def inverse_frequencies(head_dim: int, rope_theta: float) -> Tensor:
     return 1.0 / (rope_theta**exponents)
 
 
+def yarn_inverse_frequencies(
+    head_dim: int,
+    rope_theta: float,
+    *,
+    factor: float,
+    original_length: int,
+    beta_fast: float = 32.0,
+    beta_slow: float = 1.0,
+    truncate: bool = True,
+) -> Tensor:
+    """YaRN's frequencies (Peng et al., 2023, arXiv:2309.00071, section 3.2).
+
+    Dimensions that turn at least `beta_fast` times over the original length keep their frequency;
+    those that turn at most `beta_slow` times are divided by `factor`; between the two the share of
+    each grows linearly with the dimension.
+
+    Returns:
+        `[head_dim / 2]`, float32, on the CPU.
+    """
+
+    def dimension_that_turns(times: float) -> float:
+        wavelengths = original_length / (times * 2 * math.pi)
+        return head_dim * math.log(wavelengths) / (2 * math.log(rope_theta))
+
+    low, high = dimension_that_turns(beta_fast), dimension_that_turns(beta_slow)
+    if truncate:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, head_dim - 1)
+    if low == high:
+        high += 0.001  # a ramp needs a width
+
+    dimensions = torch.arange(head_dim // 2, dtype=torch.float32, device="cpu")
+    kept = 1 - ((dimensions - low) / (high - low)).clamp(0, 1)
+    exponents = torch.arange(0, head_dim, 2, dtype=torch.float32, device="cpu") / head_dim
+    periods = rope_theta**exponents
+    return 1.0 / (factor * periods) * (1 - kept) + 1.0 / periods * kept
+
+
 def rope_tables(
-    positions: Tensor, inverse_frequencies: Tensor, dtype: torch.dtype
+    positions: Tensor,
+    inverse_frequencies: Tensor,
+    dtype: torch.dtype,
+    attention_factor: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
     """Cosine and sine of every position's angle with every frequency.
 
@@ -29,6 +72,7 @@ def rope_tables(
         positions: `[batch, length]` or `[1, length]`, integer.
         inverse_frequencies: `[head_dim / 2]`, float32, on the device of `positions`.
         dtype: dtype of the queries and keys.
+        attention_factor: what both tables are multiplied by before rounding (YaRN).
 
     Returns:
         cos and sin, each `[batch, length, head_dim]`; the two halves of the last dimension are
@@ -36,7 +80,8 @@ def rope_tables(
     """
     angles = positions[..., None].to(torch.float32) * inverse_frequencies
     angles = torch.cat((angles, angles), dim=-1)
-    return angles.cos().to(dtype), angles.sin().to(dtype)
+    cos, sin = angles.cos() * attention_factor, angles.sin() * attention_factor
+    return cos.to(dtype), sin.to(dtype)
 
 
 def apply_rope(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

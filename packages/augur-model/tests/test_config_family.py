@@ -1,0 +1,86 @@
+"""What sets the members of the family apart is read from `config.json`, never from a name."""
+
+import pytest
+
+from augur_model import ConfigError, QwenConfig, Yarn
+
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+SLIDING = {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}
+
+
+def test_qwen2_has_biases_and_no_head_norms(config_json):
+    config = QwenConfig.from_dict(config_json)
+    assert (config.attention_bias, config.qk_norm) == (True, False)
+
+
+def test_qwen3_has_head_norms_and_no_biases(config_json):
+    config = QwenConfig.from_dict(config_json | {"model_type": "qwen3", "head_dim": 16})
+    assert (config.attention_bias, config.qk_norm, config.head_dim) == (False, True, 16)
+
+
+def test_qwen3_names_its_head_dim(config_json):
+    config_json.pop("head_dim", None)
+    with pytest.raises(ConfigError, match="has no head_dim"):
+        QwenConfig.from_dict(config_json | {"model_type": "qwen3"})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rope_scaling": {**YARN, "rope_type": None, "type": "yarn"}},
+        {"rope_scaling": YARN},
+        {"rope_parameters": {**YARN, "rope_theta": 1_000_000.0}},
+        {"rope_parameters": YARN, "rope_scaling": YARN},
+    ],
+)
+def test_yarn_is_read_wherever_it_is_written(config_json, change):
+    yarn = QwenConfig.from_dict(config_json | change).yarn
+    # 0.1 ln(4) + 1, the paper's attention factor
+    assert yarn == Yarn(4.0, 64, pytest.approx(1.138629436))
+
+
+def test_yarn_without_an_original_length_takes_the_positions_as_such(config_json):
+    yarn = {"rope_type": "yarn", "factor": 2.0}
+    changes = {"rope_scaling": yarn, "max_position_embeddings": 512}
+    config = QwenConfig.from_dict(config_json | changes)
+    assert config.yarn.original_max_position_embeddings == 512
+
+
+def test_two_places_that_disagree_about_yarn_are_an_error(config_json):
+    changes = {"rope_parameters": YARN, "rope_scaling": {**YARN, "factor": 2.0}}
+    with pytest.raises(ConfigError, match="disagree"):
+        QwenConfig.from_dict(config_json | changes)
+
+
+def test_a_window_is_given_to_the_layers_from_max_window_layers_on(config_json):
+    config = QwenConfig.from_dict(config_json | SLIDING | {"num_hidden_layers": 3})
+    assert config.attention_windows == (None, 8, 8)
+
+
+def test_layer_types_say_which_layers_slide(config_json):
+    layer_types = ["sliding_attention", "full_attention"]
+    changes = SLIDING | {"num_hidden_layers": 2, "layer_types": layer_types}
+    assert QwenConfig.from_dict(config_json | changes).attention_windows == (8, None)
+
+
+@pytest.mark.parametrize("change", [{}, {"use_sliding_window": False, "sliding_window": 8}])
+def test_a_window_that_is_not_used_is_none(config_json, change):
+    assert QwenConfig.from_dict(config_json | change).attention_windows == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sliding_window": None}, "no sliding_window"),
+        ({"sliding_window": 0}, "sliding_window is 0"),
+        ({"max_window_layers": -1}, "max_window_layers is -1"),
+        ({"layer_types": ["sliding_attention"]}, "layer_types names 1 layers"),
+        (
+            {"layer_types": ["sliding_attention"] * 2, "use_sliding_window": False},
+            "use_sliding_window is not true",
+        ),
+    ],
+)
+def test_windows_that_do_not_add_up_are_an_error(config_json, change, message):
+    with pytest.raises(ConfigError, match=message):
+        QwenConfig.from_dict(config_json | SLIDING | {"num_hidden_layers": 2} | change)
