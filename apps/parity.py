@@ -24,19 +24,18 @@ from engine import AttentionName
 from proof.check_report import (
     check_object,
     print_comparisons,
-    print_partings,
     print_setting,
     print_verdict,
 )
-from proof.compare import compare
 from proof.demand import one_op_demand, whole_model_demand
 from proof.errors import ProofError
 from proof.ground_truth import read_ground_truth, write_ground_truth
 from proof.ops_table import load_ops
+from proof.partings_report import print_partings
 from proof.prompts import REFERENCE_PROMPTS, read_prompts
 from proof.sides import (
     Setting,
-    candidate_answers,
+    compare_prompts,
     open_candidate,
     referee_record,
     referee_truth,
@@ -132,12 +131,8 @@ def check(
                 reference.max_new_tokens,
                 progress,
             )
-            answers = candidate_answers(engine, expected, progress)
-        demand = whole_model_demand(reference, candidate, tolerance)
-        found = [
-            compare(one, other, demand)
-            for one, other in zip(expected.answers, answers, strict=True)
-        ]
+            demand = whole_model_demand(reference, candidate, tolerance)
+            found = compare_prompts(engine, expected, demand, progress)
         source = None if truth is None else str(truth)
         if as_json:
             print(json.dumps(check_object(candidate, reference, source, demand, found)))
@@ -187,8 +182,10 @@ def trace(
                 reference.max_new_tokens,
                 progress,
             )
-        demand = one_op_demand(reference, candidate, tolerance)
-        findings = trace_network(engine.model, passes, demand.tolerance)
+            demand = one_op_demand(reference, candidate, tolerance)
+            progress("augur", 0, 1)
+            findings = trace_network(engine.model, passes, demand.tolerance)
+            progress("augur", 1, 1)
         if as_json:
             print(json.dumps(trace_object(candidate, reference, demand, findings)))
         else:

@@ -25,21 +25,22 @@ def main(
     prompt: Annotated[
         str | None, typer.Argument(help="The prompt; left out or -, it is read from stdin.")
     ] = None,
-    model: Annotated[
-        str,
-        typer.Option(help=MODEL_HELP),
-    ] = DEFAULT_MODEL,
+    model: Annotated[str, typer.Option(help=MODEL_HELP)] = DEFAULT_MODEL,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Stop after this many tokens.")] = 256,
     raw: Annotated[
         bool, typer.Option("--raw", help="The prompt as it stands, without the chat template.")
     ] = False,
     system: Annotated[str | None, typer.Option(help="The chat's system message.")] = None,
     device: Annotated[
-        str | None, typer.Option(help="cuda, cuda:1, mps or cpu.  [default: the first there is]")
+        str | None,
+        typer.Option(help="cuda, cuda:1, mps or cpu.", show_default="the first of them there is"),
     ] = None,
     dtype: Annotated[
         DTypeName | None,
-        typer.Option(help="[default: bfloat16 where the device has it natively, else float32]"),
+        typer.Option(
+            help="Of weights and cache.",
+            show_default="bfloat16 where the device computes in it natively, else float32",
+        ),
     ] = None,
     attention: Annotated[
         AttentionName,

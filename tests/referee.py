@@ -68,6 +68,10 @@ def build_referee(
 def load_referee(folder: Path, dtype: torch.dtype) -> Qwen2ForCausalLM:
     """A checkpoint folder as transformers opens it."""
     referee = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="eager")
+    for parameter in referee.parameters():
+        # It may leave weights in the mapped file, at addresses that are not aligned; the matrix
+        # library then sums in another order.
+        parameter.data = parameter.data.clone()
     return referee.eval().requires_grad_(False)
 
 

@@ -1,6 +1,5 @@
-"""What a check prints: the setting, a row for each prompt, and what differs where."""
+"""What a check prints: the setting, a row for each prompt, the verdict."""
 
-import math
 from dataclasses import asdict
 from typing import Any
 
@@ -9,15 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from augur_tok import Tokenizer
 from proof.compare import Comparison
 from proof.demand import Demand
+from proof.figures import json_number, short, ulps_cell
 from proof.made_with import MadeWith
-
-# Tokens shown before and after the place where two answers part.
-_CONTEXT = 8
-# Width of the table without the prompts.
-_OTHER_COLUMNS = 66
 
 
 def print_setting(
@@ -50,11 +44,16 @@ def print_setting(
 
 
 def print_comparisons(console: Console, comparisons: list[Comparison]) -> None:
-    """The table."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    """The table: a row for each prompt."""
+    # The prompt is the one column that gives way.
+    others = console.measure(_table(comparisons, prompt_width=1)).maximum - 1
+    console.print(_table(comparisons, prompt_width=max(10, console.width - others)))
+
+
+def _table(comparisons: list[Comparison], prompt_width: int) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("#", justify="right", no_wrap=True)
-    room = max(20, console.width - _OTHER_COLUMNS)
-    table.add_column("prompt", no_wrap=True, overflow="ellipsis", max_width=room)
+    table.add_column("prompt", no_wrap=True, overflow="ellipsis", max_width=prompt_width)
     table.add_column("ids", no_wrap=True)
     for title in ("tokens", "largest\nlogit diff", "ULPs", "KL\n(nats)", "logit\nrows"):
         table.add_column(title, justify="right", no_wrap=True)
@@ -71,21 +70,7 @@ def print_comparisons(console: Console, comparisons: list[Comparison]) -> None:
             str(one.num_steps),
             _verdict(one),
         )
-    console.print(table)
-
-
-def print_partings(console: Console, comparisons: list[Comparison], tokenizer: Tokenizer) -> None:
-    """For each prompt that failed or parted: where, and what stands around it."""
-    for number, one in enumerate(comparisons, start=1):
-        if one.held and not one.near_tie:
-            continue
-        console.print(f"prompt {number}", style="bold")
-        for line in (
-            *_id_lines(one, tokenizer),
-            *_token_lines(one, tokenizer),
-            *_logit_lines(one, tokenizer),
-        ):
-            console.print(f"  {line}", markup=False, soft_wrap=True)
+    return table
 
 
 def print_verdict(console: Console, comparisons: list[Comparison]) -> None:
@@ -119,78 +104,10 @@ def check_object(
     }
 
 
-def short(value: float) -> str:
-    """Three digits; a plain 0 for exactly zero alone."""
-    return f"{value:.3g}"
-
-
-def ulps_cell(ulps: int | None) -> str:
-    """A count for a table, a dash where there is none."""
-    if ulps is None:
-        return "-"
-    return f"{ulps:,}" if ulps < 1_000_000 else f"{ulps:.1e}"
-
-
 def _verdict(one: Comparison) -> Text:
     if not one.held:
         return Text("FAILED", style="bold red")
-    return Text("ok, near tie" if one.near_tie else "ok", style="green")
-
-
-def _id_lines(one: Comparison, tokenizer: Tokenizer) -> list[str]:
-    at = one.id_parting
-    if at is None:
-        return []
-    return [
-        f"input ids part at {at} (of {len(one.reference.input_ids)}), after "
-        f"{_quoted(one.reference.input_ids[max(0, at - _CONTEXT) : at], tokenizer)}",
-        f"  reference  {_continuation(one.reference.input_ids, at, tokenizer)}",
-        f"  augur      {_continuation(one.candidate.input_ids, at, tokenizer)}",
-    ]
-
-
-def _token_lines(one: Comparison, tokenizer: Tokenizer) -> list[str]:
-    at = one.token_parting
-    if at is None:
-        return []
-    margin = f", preferred by {one.margin:.3g}" if one.margin is not None else ""
-    return [
-        f"new tokens part at {at} (of {len(one.reference.generated_ids)}), after "
-        f"{_quoted(one.reference.generated_ids[max(0, at - _CONTEXT) : at], tokenizer)}",
-        f"  reference  {_continuation(one.reference.generated_ids, at, tokenizer)}",
-        f"  augur      {_continuation(one.candidate.generated_ids, at, tokenizer)}{margin}",
-    ]
-
-
-def _logit_lines(one: Comparison, tokenizer: Tokenizer) -> list[str]:
-    found = one.logits
-    if found.num_differing == 0:
-        return []
-    step, token_id = found.index
-    return [
-        f"{found.num_differing:,} of {found.num_values:,} logits differ, most that of id "
-        f"{token_id} {_quoted([token_id], tokenizer)} for new token {step}",
-        f"  reference  {found.reference:.9g}",
-        f"  augur      {found.ours:.9g}, apart by {short(found.largest)}{ulps_text(found.ulps)}",
-    ]
-
-
-def ulps_text(ulps: int | None) -> str:
-    """ " (3 ULPs)"; nothing where there is no such count."""
-    return "" if ulps is None else f" ({ulps_cell(ulps)} ULP{'' if ulps == 1 else 's'})"
-
-
-def _continuation(token_ids: list[int], at: int, tokenizer: Tokenizer) -> str:
-    """The token at a place, its id, and some that follow."""
-    if at >= len(token_ids):
-        return "has ended"
-    following = token_ids[at + 1 : at + 1 + _CONTEXT]
-    then = f", then {_quoted(following, tokenizer)}" if following else ""
-    return f"{_quoted(token_ids[at : at + 1], tokenizer)} (id {token_ids[at]}){then}"
-
-
-def _quoted(token_ids: list[int], tokenizer: Tokenizer) -> str:
-    return repr(tokenizer.decode(token_ids)) if token_ids else "the beginning"
+    return Text("near tie" if one.near_tie else "ok", style="green")
 
 
 def _comparison_object(one: Comparison) -> dict[str, Any]:
@@ -202,7 +119,7 @@ def _comparison_object(one: Comparison) -> dict[str, Any]:
         "num_tokens": len(one.reference.generated_ids),
         "num_same_tokens": one.num_same_tokens,
         "token_parting": one.token_parting,
-        "margin": one.margin,
+        "margin": None if one.margin is None else json_number(one.margin),
         "near_tie": one.near_tie,
         "num_logit_rows": one.num_steps,
         "largest_logit_difference": json_number(one.logits.largest),
@@ -213,8 +130,3 @@ def _comparison_object(one: Comparison) -> dict[str, Any]:
         "reference_token_ids": one.reference.generated_ids,
         "token_ids": one.candidate.generated_ids,
     }
-
-
-def json_number(value: float) -> float | str:
-    """JSON has no infinity and no NaN; they are written as text."""
-    return value if math.isfinite(value) else str(value)

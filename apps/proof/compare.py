@@ -1,7 +1,7 @@
 """One prompt, two networks: same ids, same tokens, how far the logits are apart."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -17,8 +17,8 @@ class Comparison:
     """What comparing two answers to one prompt came to.
 
     Attributes:
-        reference: transformers' answer.
-        candidate: augur's.
+        reference: transformers' answer, its logits let go.
+        candidate: augur's, likewise.
         id_parting: index of the first input id that differs; None where none does.
         token_parting: index of the first new token that differs; None where none does.
         margin: at the parting, by how much the candidate's own logits prefer its token; None
@@ -72,8 +72,8 @@ def compare(reference: Answer, candidate: Answer, demand: Demand) -> Comparison:
     expected, ours = reference.logits[:num_steps], candidate.logits[:num_steps]
     margin, near_tie = _margin_at(parting, reference, candidate, demand)
     return Comparison(
-        reference=reference,
-        candidate=candidate,
+        reference=_without_logits(reference),
+        candidate=_without_logits(candidate),
         id_parting=first_parting(reference.input_ids, candidate.input_ids),
         token_parting=parting,
         margin=margin,
@@ -106,6 +106,11 @@ def kl_divergence(reference: Tensor, candidate: Tensor) -> Tensor:
     log_q = torch.log_softmax(candidate.double(), dim=-1)
     # Rounding can leave a sum of tiny terms just below zero.
     return (log_p.exp() * (log_p - log_q)).sum(dim=-1).clamp(min=0.0)
+
+
+def _without_logits(answer: Answer) -> Answer:
+    # A slice would keep all of them in memory.
+    return replace(answer, logits=answer.logits.new_empty(0, answer.logits.shape[1]))
 
 
 def _margin_at(

@@ -47,9 +47,10 @@ def difference(ours: Tensor, reference: Tensor, tolerance: Tolerance) -> Differe
     ours, reference = ours.detach().cpu(), reference.detach().cpu()
     exact_ours, exact_reference = ours.double(), reference.double()
     equal = (exact_ours == exact_reference) | (exact_ours.isnan() & exact_reference.isnan())
-    distance = (exact_ours - exact_reference).abs().nan_to_num(nan=math.inf)
-    distance = distance.masked_fill(equal, 0.0)
-    tolerated = equal | (distance <= tolerance.bound(exact_reference))
+    distance = (exact_ours - exact_reference).abs()
+    distance = distance.nan_to_num(nan=math.inf, posinf=math.inf).masked_fill(equal, 0.0)
+    # An infinite reference makes its bound infinite too; that must not excuse a finite value.
+    tolerated = equal | ((distance <= tolerance.bound(exact_reference)) & distance.isfinite())
     place = int(distance.argmax())
     return Difference(
         largest=float(distance.flatten()[place]),

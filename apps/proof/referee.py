@@ -56,7 +56,7 @@ class Referee:
                 output_loading_info=True,
             )
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        except (OSError, ValueError, RuntimeError, KeyError) as error:
+        except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
             raise ProofError(f"{folder}: transformers cannot load it: {error}") from error
         # What it does not find it makes up, at random.
         made_up = sorted(str(name) for name in report["missing_keys"])
@@ -65,13 +65,21 @@ class Referee:
         return cls(_aligned(model.to(device)).eval().requires_grad_(False), tokenizer)
 
     def encode(self, prompt: str) -> list[int]:
-        """A prompt's ids: in the chat template, or as raw text where there is none."""
-        if not self.tokenizer.chat_template:
-            return list(self.tokenizer(prompt)["input_ids"])
-        messages = [{"role": "user", "content": prompt}]
-        return token_ids_of(
-            self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True)
-        )
+        """A prompt's ids: in the chat template, or as raw text where there is none.
+
+        Raises:
+            ProofError: there are none.
+        """
+        if self.tokenizer.chat_template:
+            messages = [{"role": "user", "content": prompt}]
+            rendered = self.tokenizer.apply_chat_template(
+                messages, add_generation_prompt=True, tokenize=True
+            )
+            return token_ids_of(rendered)
+        input_ids = token_ids_of(self.tokenizer(prompt))
+        if not input_ids:
+            raise ProofError("the prompt has no tokens; give some text")
+        return input_ids
 
     @torch.inference_mode()
     def answer(self, prompt: str, max_new_tokens: int) -> Answer:
@@ -157,14 +165,8 @@ def import_transformers() -> ModuleType:
     return transformers
 
 
-def transformers_version() -> str:
-    """The installed release's."""
-    version: str = import_transformers().__version__
-    return version
-
-
 def token_ids_of(rendered: Any) -> list[int]:
-    """The ids of one chat, whatever `apply_chat_template(..., tokenize=True)` gave.
+    """The ids of one text, whatever `apply_chat_template(..., tokenize=True)` gave.
 
     A plain list before transformers 5, a mapping with `input_ids` since; each may hold a batch of
     one, and the ids may be a tensor.

@@ -3,12 +3,13 @@
 import gc
 from dataclasses import dataclass
 
-from augur_model import Ops
-from augur_weights import Progress, resolve
+from augur_model import Ops, QwenConfig
+from augur_weights import Checkpoint, Progress, resolve
 from devices import DTYPES, DTypeName, choose_device
 from engine import AttentionName, Engine
-from proof.answer import Answer
 from proof.candidate import candidate_answer
+from proof.compare import Comparison, compare
+from proof.demand import Demand
 from proof.ground_truth import GroundTruth
 from proof.made_with import MadeWith
 from proof.recording import Pass
@@ -36,7 +37,7 @@ def referee_truth(
     """transformers' answers, the logits of every step included.
 
     Raises:
-        ProofError, WeightsError, DeviceError: it cannot be run.
+        ProofError, WeightsError, ModelError, DeviceError: it cannot be run.
     """
     answers = []
     referee = _open_referee(setting, progress)
@@ -44,6 +45,8 @@ def referee_truth(
         progress("transformers", done, len(prompts))
         answers.append(referee.answer(prompt, max_new_tokens))
     progress("transformers", len(prompts), len(prompts))
+    del referee
+    _free()
     return GroundTruth(_made_with("transformers", setting, "eager", max_new_tokens), answers)
 
 
@@ -53,10 +56,14 @@ def referee_record(
     """What transformers computes on the way, for one prompt and some decode steps.
 
     Raises:
-        ProofError, WeightsError, DeviceError: it cannot be run.
+        ProofError, WeightsError, ModelError, DeviceError: it cannot be run.
     """
     referee = _open_referee(setting, progress)
+    progress("transformers", 0, 1)
     passes = referee.record(referee.encode(prompt), decode_steps)
+    progress("transformers", 1, 1)
+    del referee
+    _free()
     return _made_with("transformers", setting, "eager", decode_steps + 1), passes
 
 
@@ -79,8 +86,6 @@ def open_candidate(
     Raises:
         WeightsError, ModelError, TokenizerError, DeviceError: it cannot be opened.
     """
-    # A referee that was opened before is still held by cycles among its modules.
-    gc.collect()
     device, dtype = choose_device(setting.device), DTYPES[setting.dtype]
     folder = resolve(setting.model, progress=progress)
     engine = Engine.load(folder, device=device, dtype=dtype, attention=attention)
@@ -90,27 +95,36 @@ def open_candidate(
     return engine, _made_with("augur", setting, name, max_new_tokens)
 
 
-def candidate_answers(engine: Engine, truth: GroundTruth, progress: Progress) -> list[Answer]:
-    """augur's answers to the truth's prompts.
+def compare_prompts(
+    engine: Engine, truth: GroundTruth, demand: Demand, progress: Progress
+) -> list[Comparison]:
+    """augur's answers to the truth's prompts, each compared and let go.
 
     Raises:
-        GenerationError, TokenizerError: the truth's ids or prompts are not for this model.
+        GenerationError, TokenizerError, ProofError: the truth is not for this model.
     """
-    answers = []
+    found = []
     for done, reference in enumerate(truth.answers):
         progress("augur", done, len(truth.answers))
-        answers.append(
-            candidate_answer(
-                engine, reference.prompt, reference.input_ids, truth.made_with.max_new_tokens
-            )
+        ours = candidate_answer(
+            engine, reference.prompt, reference.input_ids, truth.made_with.max_new_tokens
         )
+        found.append(compare(reference, ours, demand))
     progress("augur", len(truth.answers), len(truth.answers))
-    return answers
+    return found
 
 
 def _open_referee(setting: Setting, progress: Progress) -> Referee:
     device, dtype = choose_device(setting.device), DTYPES[setting.dtype]
-    return Referee.load(resolve(setting.model, progress=progress), device=device, dtype=dtype)
+    folder = resolve(setting.model, progress=progress)
+    # What augur does not support is refused now, not after minutes of the referee's work.
+    QwenConfig.from_dict(Checkpoint(folder).config)
+    return Referee.load(folder, device=device, dtype=dtype)
+
+
+def _free() -> None:
+    """Give a model's memory back now: its modules refer to each other in circles."""
+    gc.collect()
 
 
 def _made_with(engine: str, setting: Setting, attention: str, max_new_tokens: int) -> MadeWith:

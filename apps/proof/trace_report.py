@@ -8,8 +8,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from proof.check_report import json_number, short, ulps_cell, ulps_text
 from proof.demand import Demand
+from proof.figures import json_number, short, ulps_cell, ulps_text
 from proof.made_with import MadeWith
 from proof.trace import Finding
 
@@ -44,6 +44,7 @@ def print_findings(console: Console, findings: list[Finding]) -> None:
                 f"the largest difference, {short(largest.difference.largest)}, is at "
                 f"{largest.point} in the {largest.pass_label}",
                 markup=False,
+                soft_wrap=True,
             )
         return
     first = failed[0]

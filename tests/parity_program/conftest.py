@@ -2,20 +2,20 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tokenizers
 import torch
-from click.testing import Result
-from parity import app
 from safetensors.torch import load_file, save_file
 from tokenizers import decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from typer.testing import CliRunner
 
 from augur_tok.qwen2_bpe import QWEN2_SPLIT
+from parity import app
 
 PROMPTS = ["Why is the sky blue?", "¿Cuántas ardillas hay?", "def add(a, b):\n    return"]
 
@@ -39,7 +39,7 @@ CONFIG = {
     "tie_word_embeddings": True,
 }
 
-Program = Callable[..., Result]
+Program = Callable[..., Any]
 
 
 @pytest.fixture(scope="session")
@@ -106,7 +106,7 @@ def parity(monkeypatch: pytest.MonkeyPatch) -> Program:
     monkeypatch.syspath_prepend(Path(__file__).parent)
     monkeypatch.setenv("COLUMNS", "100")
 
-    def run(*arguments: object) -> Result:
+    def run(*arguments: object) -> Any:
         result = CliRunner().invoke(app, [str(argument) for argument in arguments])
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
@@ -125,3 +125,12 @@ def truth_file(
     result = CliRunner().invoke(app, ["record", *map(str, arguments), "--out", str(path)])
     assert result.exit_code == 0, result.output
     return path
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Waking a second thread takes longer than the tiny network does."""
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(num_threads)
