@@ -97,6 +97,24 @@ def scripted_steps() -> Callable[..., ScriptedSteps]:
     return make
 
 
+class LogitSteps:
+    """`Steps` without a model: rows of logits `[steps, vocab_size]`, one after another."""
+
+    def __init__(self, rows: Tensor) -> None:
+        self._rows = iter(rows.split(1))
+
+    def prefill(self, token_ids: Tensor) -> Tensor:  # noqa: ARG002
+        return next(self._rows)
+
+    decode = prefill
+
+
+@pytest.fixture
+def logit_steps() -> Callable[[Tensor], LogitSteps]:
+    """`logit_steps(rows)`."""
+    return LogitSteps
+
+
 class FakeClock:
     """A clock that stands still unless it is moved."""
 

@@ -105,6 +105,18 @@ def test_a_token_outside_the_vocabulary_is_refused(model, token_id):
         generate(model, [0, 60, token_id], StopConditions(4))
 
 
+@pytest.mark.parametrize("token_id", [-1, 61, 2.0])
+def test_wrong_tokens_before_the_prompt_are_refused(model, token_id):
+    with pytest.raises(GenerationError, match=rf"token 1 of the earlier tokens is {token_id}"):
+        generate(model, [0], StopConditions(4), earlier_token_ids=[0, token_id])
+
+
+@pytest.mark.parametrize("prompt", [[0, 1.5], "text", torch.tensor([0.0, 1.0])], ids=repr)
+def test_a_prompt_that_is_no_list_of_integers_is_refused(model, prompt):
+    with pytest.raises(GenerationError, match=r"of the prompt is .*, expected an integer"):
+        generate(model, prompt, StopConditions(4))
+
+
 @pytest.mark.parametrize("option", ["cache", "chunk_size"])
 def test_the_uncached_path_takes_no_cache_and_no_chunks(model, prompt, option):
     value = {"cache": StaticKVCache.for_model(model, 64), "chunk_size": 4}[option]

@@ -101,3 +101,62 @@ def test_a_prompt_without_tokens_is_refused(scripted_steps, prompt):
 def test_at_least_one_token_is_asked_for(max_new_tokens):
     with pytest.raises(GenerationError, match=f"max_new_tokens is {max_new_tokens}"):
         StopConditions(max_new_tokens)
+
+
+class FailsOnce:
+    """Greedy, but for one call that raises."""
+
+    def __init__(self, failing_call: int) -> None:
+        self._calls_left = failing_call
+
+    def __call__(self, logits):
+        self._calls_left -= 1
+        if self._calls_left == 0:
+            raise RuntimeError("this once")
+        return logits.argmax(-1)
+
+
+@pytest.mark.parametrize("failing_call", [1, 2, 4])
+def test_after_a_sampler_raised_the_token_can_be_asked_for_again_and_nothing_is_fed_twice(
+    scripted_steps, failing_call
+):
+    steps = scripted_steps(SCRIPT)
+    sampler = FailsOnce(failing_call)
+    generation = Generation(steps, [1, 2], StopConditions(4), device=CPU, sampler=sampler)
+    found = [next(generation) for _ in range(failing_call - 1)]
+    with pytest.raises(RuntimeError, match="this once"):
+        next(generation)
+    assert generation.result().token_ids == found
+    assert found + list(generation) == SCRIPT[:4]
+    assert steps.fed == [[1, 2], [11], [12], [13]]
+    timings = generation.result().timings
+    assert len(timings.token_s) == 4
+    assert timings.ttft_s >= timings.prefill_s
+
+
+def test_after_a_forward_pass_broke_off_nothing_is_fed_again(scripted_steps):
+    def break_off():
+        if len(steps.fed) == 1:
+            raise KeyboardInterrupt
+
+    steps = scripted_steps(SCRIPT, before_each=break_off)
+    generation = Generation(steps, [1, 2], StopConditions(4), device=CPU)
+    assert next(generation) == 11
+    with pytest.raises(KeyboardInterrupt):
+        next(generation)
+    with pytest.raises(GenerationError, match=r"forward pass .* broke off"):
+        next(generation)
+    assert steps.fed == [[1, 2]]
+    assert generation.result().token_ids == [11]
+
+
+@pytest.mark.parametrize("wrong", [1.0, "1", None, True, [1]], ids=repr)
+def test_a_prompt_of_other_things_than_integers_is_refused(scripted_steps, wrong):
+    with pytest.raises(GenerationError, match=r"token 1 of the prompt is .*, expected an integer"):
+        Generation(scripted_steps(SCRIPT), [1, wrong], StopConditions(4), device=CPU)
+
+
+def test_integers_of_any_library_are_token_ids(scripted_steps):
+    steps = scripted_steps(SCRIPT)
+    Generation(steps, torch.tensor([1, 2]), StopConditions(1), device=CPU).run()
+    assert steps.fed == [[1, 2]]

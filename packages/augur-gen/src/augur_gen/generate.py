@@ -1,107 +1,17 @@
-"""The loop: logits, choice, stop or go on."""
+"""A model and a prompt in, a generation out."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-
-import torch
+from collections.abc import Sequence
 
 from augur_gen.cache import StaticKVCache
 from augur_gen.errors import GenerationError
+from augur_gen.generation import Generation
 from augur_gen.sampling import Sampler, greedy
+from augur_gen.sampling_params import SamplingParams
 from augur_gen.steps import CachedSteps, Steps, UncachedSteps
-from augur_gen.stopping import FinishReason, StopConditions
-from augur_gen.timing import Stopwatch, Timings
+from augur_gen.stopping import StopConditions
+from augur_gen.timing import Stopwatch
+from augur_gen.token_ids import checked_token_ids
 from augur_model import KVCache, QwenForCausalLM
-
-
-@dataclass(frozen=True)
-class GenerationResult:
-    """What a generation has come to.
-
-    Attributes:
-        token_ids: the new tokens, a stopping EOS included, the prompt left out.
-        finish_reason: "eos", "length", or None where it was not carried to its end.
-        timings: seconds, measured as the tokens were made.
-    """
-
-    token_ids: list[int]
-    finish_reason: FinishReason | None
-    timings: Timings
-
-
-class Generation(Iterator[int]):
-    """One sequence being generated: an iterator of token ids, computed when they are asked for.
-
-    It may be left at any token; `result()` then tells what there is.
-
-    Args:
-        steps: where logits come from.
-        prompt_token_ids: at least one.
-        stop: when to end.
-        device: of the model.
-        sampler: from logits to the next token.
-        stopwatch: for the timings.
-
-    Raises:
-        GenerationError: the prompt is empty.
-    """
-
-    def __init__(
-        self,
-        steps: Steps,
-        prompt_token_ids: Sequence[int],
-        stop: StopConditions,
-        *,
-        device: torch.device,
-        sampler: Sampler = greedy,
-        stopwatch: Stopwatch | None = None,
-    ) -> None:
-        if len(prompt_token_ids) == 0:
-            raise GenerationError("the prompt has no tokens; give at least one")
-        self._steps = steps
-        self._prompt_token_ids = list(prompt_token_ids)
-        self._stop = stop
-        self._device = device
-        self._sampler = sampler
-        self._stopwatch = stopwatch or Stopwatch(device)
-        self._prefill_s = 0.0
-        self._token_s: list[float] = []
-        self._token_ids: list[int] = []
-        self._finish_reason: FinishReason | None = None
-
-    def __next__(self) -> int:
-        """Compute the next token.
-
-        Raises:
-            StopIteration: a stop condition was met.
-        """
-        if self._finish_reason is not None:
-            raise StopIteration
-        started_s = self._stopwatch.read()
-        if self._token_ids:
-            logits = self._steps.decode(self._tensor(self._token_ids[-1:]))
-        else:
-            logits = self._steps.prefill(self._tensor(self._prompt_token_ids))
-            self._prefill_s = self._stopwatch.read() - started_s
-        token_id = int(self._sampler(logits)[0])
-        self._token_s.append(self._stopwatch.read() - started_s)
-        self._token_ids.append(token_id)
-        self._finish_reason = self._stop.reason(len(self._token_ids), token_id)
-        return token_id
-
-    def run(self) -> GenerationResult:
-        """Generate to the end."""
-        for _ in self:
-            pass
-        return self.result()
-
-    def result(self) -> GenerationResult:
-        """What there is so far."""
-        timings = Timings(len(self._prompt_token_ids), self._prefill_s, tuple(self._token_s))
-        return GenerationResult(list(self._token_ids), self._finish_reason, timings)
-
-    def _tensor(self, token_ids: list[int]) -> torch.Tensor:
-        return torch.tensor([token_ids], dtype=torch.int64, device=self._device)
 
 
 def generate(
@@ -109,8 +19,9 @@ def generate(
     prompt_token_ids: Sequence[int],
     stop: StopConditions,
     *,
-    sampler: Sampler = greedy,
+    sampler: Sampler | SamplingParams = greedy,
     cache: KVCache | None = None,
+    earlier_token_ids: Sequence[int] = (),
     chunk_size: int | None = None,
     use_cache: bool = True,
     stopwatch: Stopwatch | None = None,
@@ -121,23 +32,32 @@ def generate(
         model: the network.
         prompt_token_ids: at least one, each in `0 .. vocab_size - 1`.
         stop: when to end.
-        sampler: greedy, the raw argmax, unless another is given.
+        sampler: greedy, the raw argmax, unless parameters to sample with are given, or a function.
         cache: continue after what it holds. Left out: a new one of just the size needed.
+        earlier_token_ids: what `cache` holds. Only a repetition penalty has to know.
         chunk_size: prompt tokens for each forward pass of the prefill. Left out: all at once.
         use_cache: False recomputes the whole sequence for every token: slow, kept as the baseline.
-        stopwatch: for the timings.
+        stopwatch: for the timings, and for a limit of time.
 
     Returns:
         an iterator of token ids; nothing is computed before the first is asked for.
 
     Raises:
-        GenerationError: an empty prompt, an id outside the vocabulary, more tokens than the
-            model has positions, or options that exclude each other.
+        GenerationError: an empty prompt, an id that is no integer or outside the vocabulary, more
+            tokens than the model has positions, or options that exclude each other.
         CacheFullError: prompt and new tokens do not fit into `cache`.
     """
-    _check_token_ids(prompt_token_ids, model.config.vocab_size)
+    vocab_size = model.config.vocab_size
+    prompt_token_ids = checked_token_ids(prompt_token_ids, "the prompt")
+    earlier_token_ids = checked_token_ids(earlier_token_ids, "the earlier tokens")
+    _check_vocabulary(prompt_token_ids, "the prompt", vocab_size)
+    _check_vocabulary(earlier_token_ids, "the earlier tokens", vocab_size)
+    num_cached = cache.length if cache is not None else 0
+    if isinstance(sampler, SamplingParams):
+        sampler.check_vocabulary(vocab_size)
+        _check_earlier(sampler, earlier_token_ids, num_cached)
     num_tokens = len(prompt_token_ids) + stop.max_new_tokens
-    _check_positions(model, num_tokens + (cache.length if cache is not None else 0))
+    _check_positions(model, num_tokens + num_cached)
     steps: Steps
     if use_cache:
         cache = StaticKVCache.for_model(model, num_tokens) if cache is None else cache
@@ -148,17 +68,34 @@ def generate(
     else:
         steps = UncachedSteps(model)
     return Generation(
-        steps, prompt_token_ids, stop, device=model.device, sampler=sampler, stopwatch=stopwatch
+        steps,
+        prompt_token_ids,
+        stop,
+        device=model.device,
+        sampler=sampler,
+        earlier_token_ids=earlier_token_ids,
+        stopwatch=stopwatch,
     )
 
 
-def _check_token_ids(token_ids: Sequence[int], vocab_size: int) -> None:
+def _check_vocabulary(token_ids: Sequence[int], where: str, vocab_size: int) -> None:
     for index, token_id in enumerate(token_ids):
         if not 0 <= token_id < vocab_size:
             raise GenerationError(
-                f"token {index} of the prompt is {token_id}; the model's vocabulary is "
-                f"0 to {vocab_size - 1}"
+                f"token {index} of {where} is {token_id}; the model's vocabulary is 0 to "
+                f"{vocab_size - 1}"
             )
+
+
+def _check_earlier(
+    params: SamplingParams, earlier_token_ids: Sequence[int], num_cached: int
+) -> None:
+    # Without the penalty nobody looks at them; with it, tokens left out would go unpenalised.
+    if params.repetition_penalty != 1 and len(earlier_token_ids) != num_cached:
+        raise GenerationError(
+            f"the cache holds {num_cached} tokens and earlier_token_ids names "
+            f"{len(earlier_token_ids)}; a repetition_penalty counts them, so give them all"
+        )
 
 
 def _check_positions(model: QwenForCausalLM, num_tokens: int) -> None:

@@ -1,12 +1,18 @@
 """When a sequence is done."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from augur_gen.errors import GenerationError
+from torch import Tensor
 
-FinishReason = Literal["eos", "length"]
+from augur_gen.errors import GenerationError
+from augur_gen.logit_processors import suppress_tokens
+
+FinishReason = Literal["eos", "stop", "length", "time", "cancelled"]
+"""eos: an end-of-sequence token. stop: a stop token or a stop string. length: as many tokens as
+were asked for. time: no time left. cancelled: somebody said so."""
 
 
 @dataclass(frozen=True)
@@ -16,24 +22,76 @@ class StopConditions:
     Attributes:
         max_new_tokens: at most this many tokens are generated ("length").
         eos_token_ids: any of these ends the text ("eos"). It is the last token of the result.
+        stop_token_ids: as `eos_token_ids`, but the caller's own choice ("stop").
+        min_new_tokens: neither kind of token can be chosen before there are this many.
+        max_time_s: seconds from asking for the first token on, what the caller does in between
+            included ("time"). Looked at between tokens: one under way is completed, so there is at
+            least one. None: no limit.
+
+    Raises:
+        GenerationError: a number outside its range.
     """
 
     max_new_tokens: int
     eos_token_ids: frozenset[int] = frozenset()
+    stop_token_ids: frozenset[int] = frozenset()
+    min_new_tokens: int = 0
+    max_time_s: float | None = None
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1:
             raise GenerationError(f"max_new_tokens is {self.max_new_tokens}, expected at least 1")
+        if not 0 <= self.min_new_tokens <= self.max_new_tokens:
+            raise GenerationError(
+                f"min_new_tokens is {self.min_new_tokens}, expected 0 to max_new_tokens, which is "
+                f"{self.max_new_tokens}"
+            )
+        if self.max_time_s is not None and not 0 < self.max_time_s < math.inf:
+            raise GenerationError(
+                f"max_time_s is {self.max_time_s}, expected seconds above 0, or None for no limit"
+            )
 
     @classmethod
-    def of(cls, max_new_tokens: int, eos_token_ids: Iterable[int] = ()) -> "StopConditions":
-        """From any iterable of ids."""
-        return cls(max_new_tokens, frozenset(eos_token_ids))
+    def of(
+        cls,
+        max_new_tokens: int,
+        eos_token_ids: Iterable[int] = (),
+        stop_token_ids: Iterable[int] = (),
+        *,
+        min_new_tokens: int = 0,
+        max_time_s: float | None = None,
+    ) -> "StopConditions":
+        """From any iterables of ids."""
+        eos, stop = frozenset(eos_token_ids), frozenset(stop_token_ids)
+        return cls(max_new_tokens, eos, stop, min_new_tokens, max_time_s)
 
-    def reason(self, num_new_tokens: int, last_token_id: int) -> FinishReason | None:
+    def suppress(self, logits: Tensor, num_new_tokens: int) -> Tensor:
+        """The logits to choose from after `num_new_tokens` tokens.
+
+        Args:
+            logits: `[batch, vocab_size]`.
+            num_new_tokens: how many there are already.
+
+        Returns:
+            as `logits`: themselves from `min_new_tokens` on, before that a copy in which no token
+            that ends the text can be chosen.
+        """
+        if num_new_tokens >= self.min_new_tokens:
+            return logits
+        return suppress_tokens(logits, self.eos_token_ids | self.stop_token_ids)
+
+    def reason(
+        self, num_new_tokens: int, last_token_id: int, elapsed_s: float = 0.0
+    ) -> FinishReason | None:
         """Why to stop after `last_token_id`, the `num_new_tokens`-th; None to go on."""
         if last_token_id in self.eos_token_ids:
             return "eos"
+        if last_token_id in self.stop_token_ids:
+            return "stop"
         if num_new_tokens >= self.max_new_tokens:
             return "length"
-        return None
+        return "time" if self.is_late(elapsed_s) else None
+
+    def is_late(self, elapsed_s: float) -> bool:
+        """Whether no more token is to be begun after `elapsed_s` seconds."""
+        return self.max_time_s is not None and elapsed_s >= self.max_time_s

@@ -1,0 +1,77 @@
+"""Strings that end a text, wherever the pieces of the text are cut."""
+
+from collections.abc import Iterable
+
+from augur_gen.errors import GenerationError
+
+
+class StopStrings:
+    """Pieces of text in, the text before the first stop string out.
+
+    The first is the one that ends first; of several that end together, the one that begins first.
+    How the text is cut into pieces makes no difference. What may be the beginning of a stop string
+    is held back until it is known not to be; the rest is released at once.
+
+    Args:
+        strings: any of them ends the text; none at all lets everything through.
+
+    Attributes:
+        found: the stop string that was met; None until then.
+
+    Raises:
+        GenerationError: one of them is empty or no string.
+    """
+
+    def __init__(self, strings: Iterable[str] = ()) -> None:
+        if isinstance(strings, str):
+            raise GenerationError(
+                f"stop strings are {strings!r}, expected a list of strings: [{strings!r}]"
+            )
+        self._strings = tuple(strings)
+        for string in self._strings:
+            if not isinstance(string, str) or not string:
+                raise GenerationError(
+                    f"a stop string is {string!r}, expected a string of at least one character"
+                )
+        self._longest = max(map(len, self._strings), default=0)
+        self._held = ""
+        self._is_finished = False
+        self.found: str | None = None
+
+    def push(self, piece: str) -> str:
+        """Add a piece of text, and take what is certain to come before any stop string.
+
+        Returns:
+            "" where nothing is, and always once a stop string was found.
+
+        Raises:
+            GenerationError: the text is finished.
+        """
+        if self._is_finished:
+            raise GenerationError("this text is finished; take a new StopStrings for another")
+        if self.found is not None:
+            return ""
+        text = self._held + piece
+        ends = ((text.find(string) + len(string), string) for string in self._strings)
+        matches = [(end, end - len(string), string) for end, string in ends if end >= len(string)]
+        if matches:
+            _, start, self.found = min(matches)
+            self._held = ""
+            return text[:start]
+        start = self._start_of_partial_match(text)
+        self._held = text[start:]
+        return text[:start]
+
+    def finish(self) -> str:
+        """End the text, and take what was held back: no stop string came of it."""
+        self._is_finished = True
+        released, self._held = self._held, ""
+        return released
+
+    def _start_of_partial_match(self, text: str) -> int:
+        """Where the longest end of `text` begins that a stop string begins with."""
+        for start in range(max(0, len(text) - self._longest + 1), len(text)):
+            tail = text[start:]
+            if any(string.startswith(tail) for string in self._strings):
+                return start
+        return len(text)
