@@ -6,6 +6,7 @@ import typer
 
 from augur_weights import DEFAULT_MODEL, Checkpoint, resolve
 from console import MODEL_HELP, clear_errors, progress_bars
+from engine import read_config
 
 
 def main(
@@ -19,6 +20,7 @@ def main(
         with progress_bars() as progress:
             folder = resolve(model, progress=progress)
         checkpoint = Checkpoint(folder)
+        read_config(checkpoint)
         dtypes = sorted({str(checkpoint.dtype(name)) for name in checkpoint.names})
         print(f"model       {model}")
         print(f"folder      {folder}")

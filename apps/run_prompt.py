@@ -1,5 +1,11 @@
 """Answer one prompt: text on stdout as it is made, figures on stderr."""
 
+import signal
+
+if __name__ == "__main__":
+    # There is nothing to keep yet: while the modules load, Ctrl-C just ends the process.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import json
 import sys
 from typing import Annotated, Any
@@ -28,7 +34,10 @@ def main(
     model: Annotated[str, typer.Option(help=MODEL_HELP)] = DEFAULT_MODEL,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Stop after this many tokens.")] = 256,
     raw: Annotated[
-        bool, typer.Option("--raw", help="The prompt as it stands, without the chat template.")
+        bool,
+        typer.Option(
+            "--raw", help="The prompt as it stands: no chat template, control tokens are taken."
+        ),
     ] = False,
     system: Annotated[str | None, typer.Option(help="The chat's system message.")] = None,
     device: Annotated[
@@ -51,8 +60,6 @@ def main(
     ] = False,
 ) -> None:
     """Answer PROMPT with a Qwen model: greedy decoding, text streamed to stdout."""
-    if raw and system is not None:
-        raise typer.BadParameter("--system belongs to the chat template, which --raw leaves out")
     with clear_errors():
         text_in = _read_prompt(prompt)
         chosen_device = choose_device(device)

@@ -1,6 +1,8 @@
 """Hub models through the programs, against a stand-in of the Hub on this machine."""
 
 import importlib.util
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -78,3 +80,12 @@ def test_no_network_and_nothing_cached_is_one_message(hub, environment: dict[str
     assert done.returncode == 2
     assert MODEL in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_model_of_another_family_is_refused_by_name(tmp_path: Path, tiny_folder: Path):
+    folder = shutil.copytree(tiny_folder, tmp_path / "llama")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "llama"}))
+    done = run_in_process("download_weights.py", folder)
+    assert done.returncode == 2
+    assert f"{folder}: model_type is 'llama'; supported: qwen2, qwen3" in done.stderr

@@ -82,15 +82,69 @@ def test_the_chat_template_wraps_the_prompt_and_raw_adds_nothing(tiny_folder: Pa
 
 def test_a_base_model_is_not_wrapped_in_a_chat(tmp_path: Path):
     folder = write_tiny_checkpoint(tmp_path / "base", chat_template=None)
-    figures = answer(folder, "blue", "--max-new-tokens", "1")
-    assert figures["prompt_token_ids"] == Tokenizer.from_folder(folder).encode("blue")
+    typed = "blue<|im_end|>"
+    figures = answer(folder, typed, "--max-new-tokens", "1")
+    tokenizer = Tokenizer.from_folder(folder)
+    assert figures["prompt_token_ids"] == tokenizer.encode(typed)
+    raw = answer(folder, typed, "--raw", "--max-new-tokens", "1")
+    assert raw["prompt_token_ids"] == [*tokenizer.encode("blue"), tokenizer.token_id("<|im_end|>")]
+
+
+def test_a_system_message_without_a_chat_template_is_refused(tmp_path: Path):
+    folder = write_tiny_checkpoint(tmp_path / "base", chat_template=None)
+    done = run_in_process("run_prompt.py", "blue", "--system", "Be brief.", "--model", folder)
+    assert done.returncode == 2
+    assert "the checkpoint has none" in done.stderr
+
+
+@pytest.mark.parametrize("wrong", [5.0, "5", [[1]], ["a"], {}, True, -1, 99_999], ids=repr)
+def test_eos_ids_that_are_no_ids_are_refused(tmp_path: Path, wrong: object):
+    folder = write_tiny_checkpoint(tmp_path / "wrong")
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": wrong}))
+    done = run_in_process("run_prompt.py", "blue", "--model", folder)
+    assert done.returncode == 2
+    assert f"generation_config.json: eos_token_id is {wrong!r}" in done.stderr
+
+
+def test_without_eos_ids_of_its_own_the_generation_config_leaves_it_to_the_config(tmp_path: Path):
+    folder = write_tiny_checkpoint(tmp_path / "config")
+    first = answer(folder, "blue", "--raw", "--max-new-tokens", "1")["token_ids"]
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": []}))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"eos_token_id": first[0]}))
+    assert answer(folder, "blue", "--raw", "--max-new-tokens", "3")["finish_reason"] == "eos"
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_the_dtype_asked_for_is_the_one_used(tiny_folder: Path, dtype: str):
+    figures = answer(tiny_folder, "blue", "--max-new-tokens", "2", "--dtype", dtype)
+    assert figures["dtype"] == dtype
+    assert len(figures["token_ids"]) == 2
+
+
+SHELL = {
+    "a reader that leaves": ('| head -c 3 >/dev/null; exit "${PIPESTATUS[0]}"', "", 1),
+    "a full disk": (">/dev/full", "No space left on device", 1),
+    "a closed stdout": (">&-", "stdout is closed", 1),
+}
+
+
+@pytest.mark.parametrize("name", SHELL)
+def test_a_stdout_that_takes_nothing_ends_without_a_traceback(tiny_folder: Path, name: str):
+    redirection, said, status = SHELL[name]
+    command = f"{sys.executable} {APPS}/run_prompt.py Why? --model {tiny_folder} --device cpu"
+    done = subprocess.run(
+        ["bash", "-c", f"{command} {redirection}"], capture_output=True, timeout=120, check=False
+    )
+    assert done.returncode == status
+    assert said in done.stderr.decode()
+    assert b"Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [(), ("-",)])
 def test_the_prompt_may_come_from_stdin(tiny_folder: Path, arguments: tuple[str, ...]):
     one = ("--max-new-tokens", "1")
     piped = answer(tiny_folder, *arguments, *one, stdin="the sky\n")
-    typed = answer(tiny_folder, "the sky", *one)
     typed = answer(tiny_folder, "the sky", *one)
     assert piped["prompt_token_ids"] == typed["prompt_token_ids"]
 
@@ -157,7 +211,7 @@ WRONG = {
     "no such attention": (["Why?", "--attention", "flash"], "flash"),
     "no tokens asked for": (["Why?", "--max-new-tokens", "0"], "max-new-tokens"),
     "more than the positions": (["Why?", "--max-new-tokens", "513"], "512 positions"),
-    "system without a chat": (["Why?", "--raw", "--system", "x"], "--system"),
+    "system without a chat": (["Why?", "--raw", "--system", "x"], "system message"),
     "empty prompt": (["", "--raw"], "no tokens"),
     "unknown option": (["Why?", "--temperature", "1"], "--temperature"),
 }

@@ -15,6 +15,10 @@ def prefill(
 ) -> Tensor:
     """Feed any number of tokens, after whatever the cache holds, and give the last one's logits.
 
+    Only the last position goes through the head, so in the last bits the logits can differ from
+    those of a forward pass that computes all positions: they equal `logits_to_keep=1`, here and in
+    transformers.
+
     Args:
         model: the network.
         token_ids: `[batch, length]`, integer, at least one token.
