@@ -11,7 +11,13 @@ SCRIPT = [11, 12, 13, 14, 15, 16]
 
 @pytest.mark.parametrize(
     ("eos_token_ids", "expected"),
-    [([13], [11, 12, 13]), ([15, 12], [11, 12]), ({11, 14}, [11]), (range(14, 16), SCRIPT[:4])],
+    [
+        ([13], [11, 12, 13]),
+        ([15, 12], [11, 12]),
+        ([12, 5], [11, 12]),
+        ({11, 14}, [11]),
+        (range(14, 16), SCRIPT[:4]),
+    ],
 )
 def test_any_of_the_eos_ids_ends_the_text_and_is_its_last_token(
     scripted_steps, eos_token_ids, expected
