@@ -1,0 +1,195 @@
+"""Measure every optimisation: what it gains, and what it costs in exactness."""
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from augur_model import QwenConfig
+from augur_tok import Tokenizer
+from augur_weights import DEFAULT_MODEL, Checkpoint, resolve
+from benchmark.bench_object import bench_object, run_environment
+from benchmark.errors import BenchError, RungFailedError
+from benchmark.machine_limits import LimitReadings
+from benchmark.measure import Reading, measure_group
+from benchmark.peers import PeerName
+from benchmark.progress import Say, progress
+from benchmark.reference import make_reference
+from benchmark.rung import Rung
+from benchmark.rung_choice import choose_pairs, choose_rungs
+from benchmark.settings import Settings
+from benchmark.sweep import SweepName, run_sweeps, sweep_lengths
+from benchmark.tables import WIDTH, print_result
+from benchmark.work import ModelSize
+from benchmark.workload import Workload
+from console import (
+    EXIT_FAILURE,
+    EXIT_WRONG_INPUT,
+    MODEL_HELP,
+    clear_errors,
+    progress_bars,
+    stderr,
+)
+from devices import DTypeName, choose_device
+from proof.errors import ProofError
+
+# Fewer would not reach a second decode step, which the warm-up wants.
+_LEAST_CAPACITY = 3
+
+
+def main(
+    model: Annotated[str, typer.Option(help=MODEL_HELP)] = DEFAULT_MODEL,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="In each timed run.")] = 32,
+    prompt_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, help="Length of the timed prompt.  [default: the last reference one]"),
+    ] = None,
+    rungs: Annotated[
+        str | None, typer.Option(metavar="A,B,C", help="Of the ladder.  [default: all]")
+    ] = None,
+    rungs_from: Annotated[
+        Path | None,
+        typer.Option(help="A Python file whose RUNGS, a list of benchmark.rung.Rung, join in."),
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Timed runs of each rung.")] = 3,
+    rung_seconds: Annotated[
+        float, typer.Option(min=0, help="Run a rung no third time beyond this.")
+    ] = 30,
+    check_tokens: Annotated[
+        int, typer.Option(min=1, help="Of each reference prompt, whose logits are compared.")
+    ] = 3,
+    threads: Annotated[int | None, typer.Option(min=1, help="[default: torch's choice]")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cuda, cuda:1, mps or cpu.  [default: the first there is]")
+    ] = None,
+    dtype: Annotated[DTypeName, typer.Option(help="Of the rungs that do not say.")] = "float32",
+    against: Annotated[
+        PeerName | None, typer.Option(help="Measure this engine beside ours, in turns.")
+    ] = None,
+    sweep: Annotated[
+        list[SweepName] | None,
+        typer.Option(help="Growth with this length, cached against uncached. May be repeated."),
+    ] = None,
+    sweep_at: Annotated[
+        str | None, typer.Option(metavar="N,N,N", help="The lengths of the sweep.")
+    ] = None,
+    json_to: Annotated[
+        str | None, typer.Option("--json", metavar="PATH|-", help="Everything, as one object.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="A folder for report.md and its figures.")
+    ] = None,
+) -> None:
+    """Measure the ladder of optimisations on a Qwen model, each rung in its own process."""
+    with _clear_errors(), tempfile.TemporaryDirectory(prefix="augur-bench-") as scratch:
+        groups = choose_pairs(choose_rungs(rungs, rungs_from), against)
+        chosen_device = choose_device(device)
+        with progress_bars() as bars:
+            folder = resolve(model, progress=bars)
+        size = ModelSize(QwenConfig.from_dict(Checkpoint(folder).config))
+        settings = Settings(
+            folder=folder,
+            device=str(chosen_device),
+            dtype=dtype,
+            threads=threads,
+            workload=Workload.of(Tokenizer.from_folder(folder), prompt_tokens),
+            vocab_size=size.config.vocab_size,
+            max_new_tokens=max_new_tokens,
+            check_tokens=check_tokens,
+            repeats=repeats,
+            rung_seconds=rung_seconds,
+            rungs_from=rungs_from,
+            scratch=Path(scratch),
+        )
+        settings.workload.check_fits(size.config, max(max_new_tokens, _LEAST_CAPACITY))
+        lengths = {
+            name: sweep_lengths(name, _numbers(sweep_at), settings, size) for name in sweep or []
+        }
+        result = _measure(model, settings, size, groups, lengths)
+        _show(result, json_to, report)
+
+
+def _measure(
+    model: str,
+    settings: Settings,
+    size: ModelSize,
+    groups: list[tuple[Rung, ...]],
+    lengths: dict[SweepName, list[int]],
+) -> dict[str, Any]:
+    """Run everything that was asked for."""
+    dtypes = {settings.dtype_of(rung) for group in groups for rung in group}
+    with progress(stderr) as say, settings.worker("limits") as limits_worker:
+        environment = run_environment(limits_worker.ask("environment"))
+        limits = LimitReadings(limits_worker, dtypes)
+        readings = _climb(settings, groups, limits, say)
+        sweeps = run_sweeps(lengths, settings, size, say)
+        return bench_object(model, settings, size, environment, limits.best(), readings, sweeps)
+
+
+def _climb(
+    settings: Settings, groups: list[tuple[Rung, ...]], limits: LimitReadings, say: Say
+) -> list[list[Reading]]:
+    """The ladder, with the machine's limits read before each of its rungs."""
+    workload = settings.workload
+    capacity = max(
+        len(workload.prompt_token_ids) + max(settings.max_new_tokens, _LEAST_CAPACITY),
+        max(map(len, workload.check_prompts)) + settings.check_tokens,
+    )
+    reference = make_reference(settings, capacity, say)
+    readings = []
+    for group in groups:
+        say("machine: reading its limits")
+        limits.read()
+        readings.append(measure_group(group, settings, capacity, reference, say))
+    return readings
+
+
+def _show(result: dict[str, Any], json_to: str | None, report: Path | None) -> None:
+    text = json.dumps(result, indent=2, allow_nan=False, ensure_ascii=False)
+    if json_to == "-":
+        print(text)
+    else:
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console = Console(highlight=False, width=WIDTH)
+        print_result(console, result)
+        if json_to is not None:
+            Path(json_to).write_text(text + "\n", encoding="utf-8")
+    if report is not None:
+        from benchmark.report import write_report  # noqa: PLC0415  (matplotlib takes a second)
+
+        write_report(result, report)
+        stderr.print(f"report: {report / 'report.md'}", markup=False)
+
+
+def _numbers(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError as error:
+        raise BenchError(f"--sweep-at {text}: expected whole numbers, such as 16,32,64") from error
+
+
+@contextmanager
+def _clear_errors() -> Iterator[None]:
+    with clear_errors():
+        try:
+            yield
+        except (BenchError, ProofError) as error:
+            stderr.print(f"error: {error}", style="red", markup=False)
+            raise SystemExit(EXIT_WRONG_INPUT) from error
+        except RungFailedError as error:
+            sys.stdout.flush()
+            stderr.print(f"error: {error}", style="red", markup=False)
+            raise SystemExit(EXIT_FAILURE) from error
+
+
+if __name__ == "__main__":
+    typer.run(main)

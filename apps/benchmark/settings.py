@@ -1,0 +1,60 @@
+"""What was asked for, settled."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmark.rung import Rung
+from benchmark.worker_process import WorkerProcess
+from benchmark.workload import Workload
+from devices import DTypeName
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One run of the bench.
+
+    Attributes:
+        folder: of the checkpoint.
+        device: such as "cpu" or "cuda:0".
+        dtype: of the rungs that do not say.
+        threads: for torch on the CPU; None leaves its own choice.
+        workload: what the rungs do.
+        vocab_size: rows of the model's head.
+        max_new_tokens: in each timed run.
+        check_tokens: of each reference prompt, compared with the reference.
+        repeats: timed runs of each rung.
+        rung_seconds: a rung is not begun again when that would take it beyond this; it is run
+            twice at the least.
+        rungs_from: a file with more rungs.
+        scratch: a folder for this run alone.
+    """
+
+    folder: Path
+    device: str
+    dtype: DTypeName
+    threads: int | None
+    workload: Workload
+    vocab_size: int
+    max_new_tokens: int
+    check_tokens: int
+    repeats: int
+    rung_seconds: float
+    rungs_from: Path | None
+    scratch: Path
+
+    def dtype_of(self, rung: Rung) -> DTypeName:
+        """The dtype a rung runs in here."""
+        return rung.dtype or self.dtype
+
+    def worker(self, name: str) -> WorkerProcess:
+        """Start a worker."""
+        return WorkerProcess(name, self.device, self.threads, self.scratch)
+
+    def load_arguments(self, rung: Rung) -> dict[str, str | None]:
+        """What a worker is told to load."""
+        return {
+            "rung": rung.name,
+            "rungs_from": None if self.rungs_from is None else str(self.rungs_from.resolve()),
+            "folder": str(self.folder.resolve()),
+            "dtype": self.dtype_of(rung),
+        }

@@ -1,0 +1,52 @@
+"""A figure that was measured more than once."""
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The middle of some readings and how far they lie apart.
+
+    Attributes:
+        median: the middle one; of an even number, the mean of the two.
+        low: the smallest.
+        high: the largest.
+    """
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Self:
+        """Of one reading or more."""
+        readings = list(values)
+        return cls(statistics.median(readings), min(readings), max(readings))
+
+    @classmethod
+    def of_rates(cls, values: Iterable[float | None]) -> Self | None:
+        """Of rates; None where any of them is, as with a single token there is no decode rate."""
+        rates = list(values)
+        known = [rate for rate in rates if rate is not None]
+        return cls.of(known) if known and len(known) == len(rates) else None
+
+    @property
+    def relative(self) -> float:
+        """Half the range, as a fraction of the median."""
+        return (self.high - self.low) / 2 / self.median if self.median else 0.0
+
+    def over(self, other: "Spread") -> "Spread":
+        """The quotient of two figures that were not measured side by side: the widest it can be."""
+        return Spread(self.median / other.median, self.low / other.high, self.high / other.low)
+
+
+def percentile(values: Iterable[float], percent: float) -> float | None:
+    """The value that `percent` of them do not exceed (nearest rank); None of no values."""
+    ordered = sorted(values)
+    if not ordered:
+        return None
+    rank = -(-len(ordered) * percent // 100)  # rounded up
+    return ordered[max(0, int(rank) - 1)]

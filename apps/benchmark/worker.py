@@ -1,0 +1,164 @@
+"""One rung in a process of its own, so that its memory, threads and compiled code are its own.
+
+Started by `worker_process`; see `serve` for the protocol.
+"""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from augur_gen import Generation, GenerationResult, StopConditions, Stopwatch
+from benchmark.environment import compute_environment
+from benchmark.errors import RungUnavailableError
+from benchmark.exactness import find_parting, measure_exactness
+from benchmark.limits import measure_bandwidth, measure_matmul
+from benchmark.peak_memory import peak_memory, reset_peak_memory
+from benchmark.reference_logits import Continuation, open_rows, record
+from benchmark.rung import NewSteps
+from benchmark.rung_choice import find_rung
+from benchmark.serve import Command, serve
+from console import EXIT_INTERRUPTED
+from devices import DTYPES, DTypeName
+
+# Prefill, and decode twice: what the first of a kind sets up is set up, and seen to be.
+WARM_UP_TOKENS = 3
+
+
+class Worker:
+    """The commands; each takes and gives plain JSON values.
+
+    Args:
+        device: to run on.
+        threads: for torch; None leaves its own choice.
+    """
+
+    def __init__(self, device: str, threads: int | None) -> None:
+        if threads is not None:
+            torch.set_num_threads(threads)
+        self._device = torch.device(device)
+        self._model: Any = None
+        self._new_steps: NewSteps | None = None
+
+    def environment(self) -> dict[str, Any]:
+        """Where and with what this process computes."""
+        return compute_environment(self._device)
+
+    def limits(self, dtypes: list[DTypeName]) -> dict[str, Any]:
+        """Read the machine's limits once."""
+        return {
+            "bytes_per_s": measure_bandwidth(self._device),
+            "flops_per_s": {name: measure_matmul(self._device, DTYPES[name]) for name in dtypes},
+        }
+
+    def load(
+        self, rung: str, rungs_from: str | None, folder: str, dtype: DTypeName
+    ) -> dict[str, Any]:
+        """Load the rung's model, or say what is missing for it."""
+        self._rung = find_rung(rung, None if rungs_from is None else Path(rungs_from))
+        missing = self._rung.missing(self._device)
+        if missing is not None:
+            return {"missing": missing}
+        stopwatch = Stopwatch(self._device)
+        started_s = stopwatch.read()
+        self._model = self._rung.load(Path(folder), self._device, DTYPES[dtype])
+        return {"load_s": stopwatch.read() - started_s, "missing": None}
+
+    def warm_up(self, prompt_token_ids: list[int], capacity: int) -> dict[str, Any]:
+        """Get ready for sequences of up to `capacity` tokens, and run each phase once."""
+        try:
+            self._new_steps = self._rung.prepare(self._model, capacity)
+        except RungUnavailableError as error:
+            return {"missing": str(error)}
+        answer = self.run(prompt_token_ids, WARM_UP_TOKENS)
+        answer["missing"] = None
+        answer["peak_memory_bytes"] = peak_memory(self._device)
+        answer["peak_was_reset"] = reset_peak_memory(self._device)
+        return answer
+
+    def run(self, prompt_token_ids: list[int], max_new_tokens: int) -> dict[str, Any]:
+        """Generate once; no EOS ends it, so every run makes as many tokens as any other."""
+        result = run_once(self._ready_steps, prompt_token_ids, max_new_tokens, self._device)
+        return {
+            "prefill_s": result.timings.prefill_s,
+            "token_s": list(result.timings.token_s),
+            "token_ids": result.token_ids,
+        }
+
+    def peak(self) -> dict[str, Any]:
+        """The most memory taken since the warm-up."""
+        return {"peak_memory_bytes": peak_memory(self._device)}
+
+    def record(
+        self, prompts: list[list[int]], num_tokens: list[int], logits: str, vocab_size: int
+    ) -> dict[str, Any]:
+        """Continue the prompts and write the logits into a file."""
+        rows = open_rows(Path(logits), sum(num_tokens), vocab_size)
+        chosen = record(self._ready_steps, prompts, num_tokens, rows, self._device)
+        return {"token_ids": chosen}
+
+    def compare(
+        self,
+        continuations: list[dict[str, Any]],
+        own: dict[str, Any],
+        own_token_ids: list[int],
+        logits: str,
+        num_rows: int,
+        vocab_size: int,
+    ) -> dict[str, Any]:
+        """Hold this rung against the reference.
+
+        Args:
+            continuations: to be fed to the rung.
+            own: the reference's continuation of the prompt that was timed.
+            own_token_ids: the rung's.
+            logits: the reference's file.
+            num_rows: of the file.
+            vocab_size: width of its rows.
+        """
+        rows = open_rows(Path(logits), num_rows, vocab_size)
+        fed = [Continuation(**continuation) for continuation in continuations]
+        found = measure_exactness(self._ready_steps, fed, rows, self._device)
+        parting = find_parting(own_token_ids, Continuation(**own), rows)
+        return {**asdict(found), "own_text": asdict(parting)}
+
+    @property
+    def _ready_steps(self) -> NewSteps:
+        if self._new_steps is None:
+            raise RuntimeError("a worker was asked to run before its warm-up")
+        return self._new_steps
+
+
+def run_once(
+    new_steps: NewSteps,
+    prompt_token_ids: list[int],
+    max_new_tokens: int,
+    device: torch.device,
+    stopwatch: Stopwatch | None = None,
+) -> GenerationResult:
+    """Generate greedily to the full length, timed."""
+    steps = new_steps()  # the cache's memory is taken here, before the clock is read
+    stop = StopConditions(max_new_tokens)
+    return Generation(steps, prompt_token_ids, stop, device=device, stopwatch=stopwatch).run()
+
+
+def commands(worker: Worker) -> dict[str, Command]:
+    """What can be asked of a worker, by name."""
+    names = ("environment", "limits", "load", "warm_up", "run", "peak", "record", "compare")
+    return {name: getattr(worker, name) for name in names}
+
+
+def main() -> None:
+    """Serve as `worker.py DEVICE [THREADS]`."""
+    device, *threads = sys.argv[1:]
+    try:
+        serve(commands(Worker(device, int(threads[0]) if threads else None)))
+    except (KeyboardInterrupt, BrokenPipeError):
+        # The one who started us ends too, and says why.
+        sys.exit(EXIT_INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""docs/benchmark.md tells all there is, and its example runs."""
+
+import inspect
+import re
+from pathlib import Path
+
+import torch
+
+import bench
+from augur_gen import StopConditions, generate
+from augur_model import QwenConfig
+from benchmark.ladder import LADDER
+from benchmark.rung import load_eager
+from benchmark.rung_choice import all_rungs
+from benchmark.work import ModelSize
+from benchmark.worker import run_once
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "benchmark.md").read_text(encoding="utf-8")
+CPU = torch.device("cpu")
+
+
+def test_every_option_and_every_rung_is_explained():
+    names = [name for name in inspect.signature(bench.main).parameters if name != "json_to"]
+    for name in (*names, "json"):
+        assert f"--{name.replace('_', '-')}" in PAGE, name
+    for name in LADDER:
+        assert f"`{name}`" in PAGE
+
+
+def test_the_example_of_a_rung_of_your_own_runs(tmp_path, tiny_folder):
+    (example,) = re.findall(r"```python\n(# my_rungs.py\n.*?)```", PAGE, re.DOTALL)
+    path = tmp_path / "my_rungs.py"
+    path.write_text(example, encoding="utf-8")
+    rung = all_rungs(path)["my-norm"]
+    assert rung.parent == "cached"
+    model = rung.load(tiny_folder, CPU, torch.float32)
+    ours = run_once(rung.prepare(model, 16), [5, 3, 8, 1], 8, CPU)
+    plain = generate(load_eager(tiny_folder, CPU, torch.float32), [5, 3, 8, 1], StopConditions(8))
+    assert ours.token_ids == plain.run().token_ids
+
+
+def test_the_arithmetic_on_the_page_is_that_of_the_program():
+    config = QwenConfig(
+        vocab_size=151936,
+        hidden_size=896,
+        intermediate_size=4864,
+        num_hidden_layers=24,
+        num_attention_heads=14,
+        num_key_value_heads=2,
+        head_dim=64,
+        max_position_embeddings=32768,
+        rms_norm_eps=1e-6,
+        rope_theta=1e6,
+        attention_bias=True,
+        tie_word_embeddings=True,
+    )
+    size = ModelSize(config)
+    num_bytes = size.decode_work(35, 32, torch.float32).num_bytes
+    assert f"{num_bytes / 1e6:,.0f} MB" in PAGE
+    assert f"{size.num_read:,} weights" in PAGE
+    assert f"2 · {size.num_block_matrices / 1e6:.1f} M" in PAGE

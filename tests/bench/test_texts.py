@@ -1,0 +1,88 @@
+"""Figures as text, and figures from readings."""
+
+import pytest
+
+from benchmark.bench_object import notes
+from benchmark.report import markdown_table
+from benchmark.sheets import Sheet
+from benchmark.spread import Spread, percentile
+from benchmark.texts import exact, parting_text, quantity, times_range, with_spread
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        (0, "0"),
+        (0.00123, "1.2e-03"),
+        (0.1234, "0.123"),
+        (1.234, "1.23"),
+        (12.34, "12.3"),
+        (1234.5, "1,234"),
+    ],
+)
+def test_quantities_have_three_digits(value, text):
+    assert quantity(value) == text
+
+
+def test_a_spread_is_shown_with_its_median():
+    spread = {"median": 5.0, "low": 4.8, "high": 5.3}
+    assert with_spread(spread) == "5.00 ±5%"
+    assert times_range(spread) == "5.00x (4.80-5.30)"
+
+
+def test_only_exactly_zero_is_shown_as_0():
+    assert exact(0.0) == "0"
+    assert exact(1e-300) == "1.0e-300"
+
+
+def test_a_parting_is_counted_from_1():
+    assert parting_text({"num_tokens": 32, "index": None}) == "none in 32"
+    assert parting_text({"num_tokens": 32, "index": 11, "margin": 0.25}) == "at 12 (0.250)"
+
+
+def test_a_spread_is_the_median_and_the_range():
+    assert Spread.of([3, 1, 2, 10]) == Spread(2.5, 1, 10)
+    assert Spread.of_rates([1.0, None]) is None
+
+
+def test_the_quotient_of_two_spreads_is_as_wide_as_it_can_be():
+    assert Spread(4, 2, 6).over(Spread(2, 1, 4)) == Spread(2, 0.5, 6)
+
+
+def test_percentiles_are_values_that_were_seen():
+    values = list(range(1, 21))
+    assert (percentile(values, 50), percentile(values, 95), percentile(values, 100)) == (10, 19, 20)
+    assert percentile([7.0], 95) == 7.0
+    assert percentile([], 50) is None
+
+
+def test_a_markdown_table_aligns_numbers_right():
+    sheet = Sheet("t", ("rung", "load\ns"), [("a|b", "1.00")])
+    assert markdown_table(sheet) == "| rung | load s |\n| :-- | --: |\n| a\\|b | 1.00 |"
+
+
+def rung(low: float, *, same_tokens: bool = True):
+    share = {"of_roofline": {"median": low, "low": low, "high": low}}
+    return {
+        "name": "trial",
+        "share": {"prefill": share, "decode": None},
+        "same_tokens_every_run": same_tokens,
+    }
+
+
+def test_a_busy_machine_is_noted():
+    assert "busy" in notes({"load_average": 1.5, "cpu_count": 2}, [])[0]
+    assert notes({"load_average": 0.3, "cpu_count": 2}, []) == []
+    assert notes({"load_average": None, "cpu_count": None}, []) == []
+
+
+def test_a_share_above_the_limit_beyond_its_noise_is_noted():
+    quiet = {"load_average": 0.0, "cpu_count": 2}
+    assert "above the limit" in notes(quiet, [rung(1.01)])[0]
+    assert notes(quiet, [rung(0.99)]) == []
+
+
+def test_runs_that_choose_other_tokens_are_noted():
+    quiet = {"load_average": 0.0, "cpu_count": 2}
+    assert "same tokens" in notes(quiet, [rung(0.5, same_tokens=False)])[0]
