@@ -25,3 +25,10 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True)
+def few_threads_for_small_models(request: pytest.FixtureRequest) -> None:
+    """Waking threads takes longer than what they would do for a tiny model."""
+    if "real" not in request.keywords:
+        request.getfixturevalue("one_thread")

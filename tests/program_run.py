@@ -27,7 +27,7 @@ def run_program(
         [sys.executable, APPS / program, *arguments],
         input=(stdin.encode() if isinstance(stdin, str) else stdin) or b"",
         capture_output=True,
-        env=os.environ | environment,
+        env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,  # tiny models need no more
         timeout=120,
         check=False,
     )
