@@ -48,10 +48,10 @@ def main(
     max_new_tokens: Annotated[int, typer.Option(min=1, help="In each timed run.")] = 32,
     prompt_tokens: Annotated[
         int | None,
-        typer.Option(min=1, help="Length of the timed prompt.  [default: the last reference one]"),
+        typer.Option(min=1, help="Length of the timed prompt; left out, the last reference one."),
     ] = None,
     rungs: Annotated[
-        str | None, typer.Option(metavar="A,B,C", help="Of the ladder.  [default: all]")
+        str | None, typer.Option(metavar="A,B,C", help="These rungs alone; left out, all.")
     ] = None,
     rungs_from: Annotated[
         Path | None,
@@ -59,16 +59,19 @@ def main(
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Timed runs of each rung.")] = 3,
     rung_seconds: Annotated[
-        float, typer.Option(min=0, help="Run a rung no third time beyond this.")
+        float, typer.Option(min=0, help="Begin no third run that would take a rung beyond this.")
     ] = 30,
     check_tokens: Annotated[
-        int, typer.Option(min=1, help="Of each reference prompt, whose logits are compared.")
+        int,
+        typer.Option(min=1, help="New tokens of each reference prompt whose logits are compared."),
     ] = 3,
-    threads: Annotated[int | None, typer.Option(min=1, help="[default: torch's choice]")] = None,
-    device: Annotated[
-        str | None, typer.Option(help="cuda, cuda:1, mps or cpu.  [default: the first there is]")
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Of torch; left out, its own choice.")
     ] = None,
-    dtype: Annotated[DTypeName, typer.Option(help="Of the rungs that do not say.")] = "float32",
+    device: Annotated[
+        str | None, typer.Option(help="cuda, cuda:1, mps or cpu; left out, the first there is.")
+    ] = None,
+    dtype: Annotated[DTypeName, typer.Option(help="Of the rungs that name none.")] = "float32",
     against: Annotated[
         PeerName | None, typer.Option(help="Measure this engine beside ours, in turns.")
     ] = None,
