@@ -1,12 +1,13 @@
 """Fixtures that more than one file of tests needs."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 import augur_weights
+
+ALL_THREADS = torch.get_num_threads()
 
 
 @pytest.fixture(scope="session")
@@ -18,17 +19,11 @@ def real_checkpoint() -> Path:
     return augur_weights.resolve(None)
 
 
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """PyTorch on one thread while the test runs."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """One thread for small models: waking threads takes longer than what they would do.
 
-
-@pytest.fixture(autouse=True)
-def few_threads_for_small_models(request: pytest.FixtureRequest) -> None:
-    """Waking threads takes longer than what they would do for a tiny model."""
-    if "real" not in request.keywords:
-        request.getfixturevalue("one_thread")
+    Set before any fixture of the test is made, whatever its scope: what a fixture records has to
+    be summed in the same order as what the test compares with it.
+    """
+    torch.set_num_threads(ALL_THREADS if "real" in item.keywords else 1)

@@ -25,8 +25,6 @@ from module_outputs import (
 )
 from referee import referee_config
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 

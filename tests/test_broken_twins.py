@@ -15,8 +15,6 @@ from comparison import DTYPES, WHOLE_MODEL, ComparisonError, check_close, check_
 from referee import build_referee, referee_config, referee_logits
 from tiny_pairs import random_token_ids
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 PREFILL = None
 DECODE = (6, 1, 1, 1)
 # Position 0 is left out: every rotation by no angle is right. The decode steps start at 6.

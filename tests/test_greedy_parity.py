@@ -14,8 +14,6 @@ from greedy_runs import candidate_greedy, referee_greedy
 from referee import build_referee, load_referee, referee_config
 from tiny_pairs import random_token_ids, tiny_pair
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 @pytest.mark.parametrize("name", ["untied", "tied"])
 def test_tokens_and_every_steps_logits_equal_transformers(name: str) -> None:

@@ -17,8 +17,6 @@ from comparison import DTYPES, check_same_bits
 from referee import build_referee, load_referee, referee_config, referee_logits
 from tiny_pairs import TINY_CONFIGS, random_token_ids
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 

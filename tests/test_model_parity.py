@@ -9,7 +9,6 @@ from referee import referee_logits
 from tiny_pairs import TINY_CONFIGS, random_token_ids, tiny_pair
 
 # Waking a second thread takes longer than these models do.
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 each_config = pytest.mark.parametrize("name", TINY_CONFIGS)

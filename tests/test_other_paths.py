@@ -22,8 +22,6 @@ from comparison import (
 )
 from tiny_pairs import TINY_CONFIGS, random_token_ids, tiny_pair
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 each_config = pytest.mark.parametrize("name", TINY_CONFIGS)
 each_path = pytest.mark.parametrize(

@@ -33,8 +33,6 @@ from augur_gen.logit_processors import (
 from augur_gen.stable_top_p import apply_top_p_stably
 from tiny_pairs import Pair, random_token_ids, tiny_pair
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 INF = math.inf
 NO_TOKENS = torch.zeros(1, 0, dtype=torch.int64)
 QWEN_VOCAB = 151_936

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -125,12 +125,3 @@ def truth_file(
     result = CliRunner().invoke(app, ["record", *map(str, arguments), "--out", str(path)])
     assert result.exit_code == 0, result.output
     return path
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Waking a second thread takes longer than the tiny network does."""
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(num_threads)
