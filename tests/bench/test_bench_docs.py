@@ -15,7 +15,8 @@ from benchmark.rung_choice import all_rungs
 from benchmark.work import ModelSize
 from benchmark.worker import run_once
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "benchmark.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "benchmark.md").read_text(encoding="utf-8")
 CPU = torch.device("cpu")
 
 
@@ -59,3 +60,10 @@ def test_the_arithmetic_on_the_page_is_that_of_the_program():
     assert f"{num_bytes / 1e6:,.0f} MB" in PAGE
     assert f"{size.num_read:,} weights" in PAGE
     assert f"2 · {size.num_block_matrices / 1e6:.1f} M" in PAGE
+
+
+def test_the_pictures_and_links_of_the_page_are_there():
+    links = re.findall(r"\]\(([^)#]+)\)", PAGE)
+    assert len(links) >= 4
+    for link in links:
+        assert (DOCS / link).is_file(), link

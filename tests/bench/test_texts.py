@@ -6,6 +6,7 @@ from benchmark.bench_object import notes
 from benchmark.report import markdown_table
 from benchmark.sheets import Sheet
 from benchmark.spread import Spread, percentile
+from benchmark.sweep import Point, ratio_grows
 from benchmark.texts import exact, parting_text, quantity, times_range, with_spread
 
 
@@ -86,3 +87,15 @@ def test_a_share_above_the_limit_beyond_its_noise_is_noted():
 def test_runs_that_choose_other_tokens_are_noted():
     quiet = {"load_average": 0.0, "cpu_count": 2}
     assert "same tokens" in notes(quiet, [rung(0.5, same_tokens=False)])[0]
+
+
+def point(low: float, high: float) -> Point:
+    any_spread = Spread(1, 1, 1)
+    ratio = Spread((low + high) / 2, low, high)
+    return Point(8, 4, 100, any_spread, any_spread, any_spread, any_spread, ratio)
+
+
+def test_a_ratio_grows_if_its_ends_lie_apart():
+    assert ratio_grows([point(2, 3), point(2.5, 4), point(3.5, 5)])
+    assert not ratio_grows([point(2, 3), point(5, 6), point(2.5, 4)])
+    assert not ratio_grows([point(2, 3)])
