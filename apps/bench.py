@@ -30,8 +30,8 @@ from benchmark.work import ModelSize
 from benchmark.workload import Workload
 from console import (
     EXIT_FAILURE,
-    EXIT_WRONG_INPUT,
     MODEL_HELP,
+    Debug,
     clear_errors,
     progress_bars,
     stderr,
@@ -88,9 +88,10 @@ def main(
     report: Annotated[
         Path | None, typer.Option(help="A folder for report.md and its figures.")
     ] = None,
+    debug: Debug = False,
 ) -> None:
     """Measure the ladder of optimisations on a Qwen model, each rung in its own process."""
-    with _clear_errors(), tempfile.TemporaryDirectory(prefix="augur-bench-") as scratch:
+    with _clear_errors(debug), tempfile.TemporaryDirectory(prefix="augur-bench-") as scratch:
         groups = choose_pairs(choose_rungs(rungs, rungs_from), against)
         chosen_device = choose_device(device)
         with progress_bars() as bars:
@@ -181,13 +182,10 @@ def _numbers(text: str | None) -> list[int] | None:
 
 
 @contextmanager
-def _clear_errors() -> Iterator[None]:
-    with clear_errors():
+def _clear_errors(debug: bool) -> Iterator[None]:
+    with clear_errors(BenchError, ProofError, debug=debug):
         try:
             yield
-        except (BenchError, ProofError) as error:
-            stderr.print(f"error: {error}", style="red", markup=False)
-            raise SystemExit(EXIT_WRONG_INPUT) from error
         except RungFailedError as error:
             sys.stdout.flush()
             stderr.print(f"error: {error}", style="red", markup=False)

@@ -2,9 +2,14 @@
 
 import signal
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
+from typing import Annotated
 
+import torch
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
@@ -21,10 +26,14 @@ EXIT_WRONG_INPUT = 2
 EXIT_INTERRUPTED = 130
 """As shells report a program that Ctrl-C ended: 128 + SIGINT."""
 
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+"""Every program has it, and hands it to `clear_errors`."""
+
 MODEL_HELP = "Hub id (org/name or org/name@revision), folder, .gguf file, or the embedded default."
 
-# stdout belongs to the result; everything said to the person goes here.
-stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+# stdout belongs to the result; everything said to the person goes here. No emoji: rich would make
+# one of the ":x:" in "--device cpu:x: ...".
+stderr = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 _WRONG_INPUT = (
@@ -38,20 +47,28 @@ _WRONG_INPUT = (
 
 
 @contextmanager
-def clear_errors() -> Iterator[None]:
-    """Turn the packages' errors into one message and exit status 2, and Ctrl-C into 130."""
+def clear_errors(*wrong_input: type[Exception], debug: bool = False) -> Iterator[None]:
+    """Turn every error into one message and an exit status.
+
+    Errors of the packages, and those in `wrong_input`, are wrong input: 2. Ctrl-C is 130. All else
+    is a failure of ours: 1. With `debug` the traceback goes before the message.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         # A program may have set this while its modules were loading; from here on it is handled.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if sys.stdout is None:
         stderr.print("error: stdout is closed; there is nowhere to write to", style="red")
         raise SystemExit(EXIT_FAILURE)
-    # Text in any script goes out, whatever the locale.
-    sys.stdout.reconfigure(encoding="utf-8", errors="replace")
+    if isinstance(sys.stdout, TextIOWrapper):
+        # Text in any script goes out, whatever the locale.
+        sys.stdout.reconfigure(encoding="utf-8", errors="replace")
+    expected: tuple[type[Exception], ...] = (*_WRONG_INPUT, *wrong_input)
     try:
         yield
-    except _WRONG_INPUT as error:
-        stderr.print(f"error: {error}", style="red", markup=False)
+    except (typer.BadParameter, typer.Exit, typer.Abort):
+        raise  # typer says these itself
+    except expected as error:
+        _say(f"error: {error}", debug)
         raise SystemExit(EXIT_WRONG_INPUT) from error
     except KeyboardInterrupt as error:
         stderr.print("interrupted")
@@ -61,9 +78,32 @@ def clear_errors() -> Iterator[None]:
         sys.stderr.close()
         raise SystemExit(EXIT_FAILURE) from None
     except OSError as error:
-        stderr.print(f"error: {error}", style="red", markup=False)
+        _say(f"error: {error}", debug)
         _drop_stdout()
         raise SystemExit(EXIT_FAILURE) from error
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        words = str(error).partition("\n")[0] or "nothing is left"
+        _say(f"error: out of memory ({words}). Ask for less, or take a smaller model", debug)
+        raise SystemExit(EXIT_FAILURE) from error
+    except Exception as error:
+        advice = "" if debug else "; to see where, run it again with --debug"
+        _say(f"internal error: {type(error).__name__}: {error}{advice}", debug)
+        raise SystemExit(EXIT_FAILURE) from error
+
+
+def _say(message: str, debug: bool) -> None:
+    """One message, under the traceback of the error at hand if that is asked for."""
+    if debug:
+        sys.stderr.write(_visible(traceback.format_exc()))
+    stderr.print(_visible(message), style="red", markup=False)
+
+
+def _visible(text: str) -> str:
+    """The text with control characters spelled out: words of a file must not steer a terminal."""
+    return "".join(
+        one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode()
+        for one in text
+    )
 
 
 def _drop_stdout() -> None:

@@ -31,9 +31,20 @@ def choose_device(name: str | None) -> torch.device:
     except RuntimeError:
         device = None
     if device is None or device.type not in available:
-        raise DeviceError(f"--device {name}: this machine has {', '.join(available)}")
+        raise DeviceError(
+            f"--device {name}: this machine has {', '.join(available)}. Choose one of them, or "
+            "leave --device out"
+        )
+    if device.type != "cuda" and device.index:
+        raise DeviceError(
+            f"--device {name}: there is only one {device.type}. Choose --device {device.type}"
+        )
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise DeviceError(f"--device {name}: this machine has {torch.cuda.device_count()} GPUs")
+        count = torch.cuda.device_count()
+        raise DeviceError(
+            f"--device {name}: this machine has {count} GPUs. Choose from cuda:0 to "
+            f"cuda:{count - 1}"
+        )
     return device
 
 
@@ -60,11 +71,11 @@ def choose_dtype(name: DTypeName | None, device: torch.device) -> torch.dtype:
 def has_native_bfloat16(device: torch.device) -> bool:
     """Whether the device has bfloat16 arithmetic of its own."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
         # x86 and Arm name it differently; older torch cannot tell, and float32 is always right.
         get_capabilities = getattr(torch.cpu, "get_capabilities", dict)
-        capabilities = get_capabilities()
+        capabilities: dict[str, bool] = get_capabilities()
         return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
     return False  # mps: torch does not tell which chips have it
 

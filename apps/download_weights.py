@@ -1,12 +1,25 @@
 """Fetch a model, check it, and say where it lies and how large it is."""
 
+import json
 from typing import Annotated
 
+import torch
 import typer
 
-from augur_weights import DEFAULT_MODEL, Checkpoint, resolve
-from console import MODEL_HELP, clear_errors, progress_bars
+from augur_model import ConfigError, QwenConfig, QwenForCausalLM
+from augur_weights import (
+    DEFAULT_MODEL,
+    Checkpoint,
+    Verification,
+    check_fit,
+    resolve,
+    resolve_config,
+    verify,
+)
+from console import EXIT_WRONG_INPUT, MODEL_HELP, Debug, clear_errors, progress_bars, stderr
 from engine import read_config
+from generation_options import OptionError
+from memory_plan import MemoryPlan
 
 
 def main(
@@ -14,18 +27,80 @@ def main(
         str,
         typer.Argument(help=MODEL_HELP),
     ] = DEFAULT_MODEL,
+    verify_all: Annotated[
+        bool,
+        typer.Option(
+            "--verify",
+            help="Read every byte: compare the files' digests with those that are known of the "
+            "model, and look for weights that are not finite. Nothing is changed.",
+        ),
+    ] = False,
+    plan: Annotated[
+        bool,
+        typer.Option(
+            "--plan",
+            help="Only tell what memory MODEL takes, weights and cache, in each dtype. Of a Hub "
+            "model config.json alone is fetched; a folder need hold nothing else.",
+        ),
+    ] = False,
+    context: Annotated[
+        int | None,
+        typer.Option(
+            help="With --plan: tokens of prompt and answer together.",
+            show_default="all that the model has positions for",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --plan: one JSON object, sizes in bytes.")
+    ] = False,
+    debug: Debug = False,
 ) -> None:
-    """Fetch MODEL if it is not here yet, and check its files."""
-    with clear_errors():
+    """Fetch MODEL if it is not here yet, and check its files; or tell what memory it takes."""
+    with clear_errors(debug=debug):
+        if plan:
+            if verify_all:
+                raise OptionError("--plan fetches no weights to --verify; give one of the two")
+            _plan(model, context, as_json)
+            return
+        if context is not None or as_json:
+            raise OptionError("--context and --json go with --plan; add it, or leave them out")
         with progress_bars() as progress:
             folder = resolve(model, progress=progress)
+            verification = verify(folder, progress=progress) if verify_all else None
+        if verification is not None and verification.faults:
+            _report(verification)
+            raise SystemExit(EXIT_WRONG_INPUT)
         checkpoint = Checkpoint(folder)
-        read_config(checkpoint)
+        config = read_config(checkpoint)
+        with torch.device("meta"):
+            check_fit(QwenForCausalLM(config), checkpoint)
         dtypes = sorted({str(checkpoint.dtype(name)) for name in checkpoint.names})
         print(f"model       {model}")
         print(f"folder      {folder}")
         print(f"parameters  {checkpoint.num_parameters:,} in {len(checkpoint.names)} tensors")
         print(f"weights     {checkpoint.num_bytes:,} bytes, {', '.join(dtypes)}")
+        if verification is not None:
+            files = f"{verification.num_files} files as " if verification.num_files else ""
+            print(f"digests     {files}{verification.known_by}")
+            print(f"values      finite in all {verification.num_tensors} tensors")
+
+
+def _plan(model: str, context: int | None, as_json: bool) -> None:
+    with progress_bars() as progress:
+        found = resolve_config(model, progress=progress)
+    try:
+        plan = MemoryPlan.of(QwenConfig.from_dict(found), context)
+    except ConfigError as error:
+        raise type(error)(f"{model}: {error}") from None
+    if as_json:
+        print(json.dumps({"model": model, **plan.as_json()}))
+    else:
+        print(f"model       {model}\n{plan.as_text()}")
+
+
+def _report(verification: Verification) -> None:
+    for fault in verification.faults:
+        stderr.print(f"error: {fault}", style="red", markup=False)
 
 
 if __name__ == "__main__":

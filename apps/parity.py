@@ -1,26 +1,23 @@
 """Prove that augur computes what transformers does: record, check, trace."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from attention_choice import AttentionName
 from augur_model import Ops
 from augur_weights import DEFAULT_MODEL
 from console import (
     EXIT_FAILURE,
-    EXIT_WRONG_INPUT,
     MODEL_HELP,
+    Debug,
     clear_errors,
     progress_bars,
-    stderr,
 )
 from devices import DTypeName
-from engine import AttentionName
 from proof.check_report import (
     check_object,
     print_comparisons,
@@ -76,9 +73,10 @@ def record(
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path(
         "ground-truth.safetensors"
     ),
+    debug: Debug = False,
 ) -> None:
     """Write a ground-truth file: transformers' ids, greedy tokens and first logits."""
-    with _clear_errors():
+    with clear_errors(ProofError, debug=debug):
         texts = read_prompts(prompts)
         with progress_bars() as progress:
             truth = referee_truth(Setting(model, dtype, device), texts, max_new_tokens, progress)
@@ -111,10 +109,11 @@ def check(
     ops: OpsSpec = None,
     tolerance: Tolerance = None,
     as_json: AsJson = False,
+    debug: Debug = False,
 ) -> None:
     """Run augur against the truth: same ids, same tokens, largest logit difference, KL."""
     _refuse_both("--truth", truth, "--prompts", prompts)
-    with _clear_errors():
+    with clear_errors(ProofError, debug=debug):
         table = _ops_table(ops, attention)
         with progress_bars() as progress:
             if truth is not None:
@@ -166,9 +165,10 @@ def trace(
     ] = None,
     tolerance: Tolerance = None,
     as_json: AsJson = False,
+    debug: Debug = False,
 ) -> None:
     """Find the first module or op whose output differs for the reference's own inputs."""
-    with _clear_errors():
+    with clear_errors(ProofError, debug=debug):
         table = _ops_table(ops, attention)
         text = read_prompts()[-1] if prompt is None else prompt
         with progress_bars() as progress:
@@ -193,16 +193,6 @@ def trace(
             print_findings(stdout, findings)
     if not all(one.difference.held for one in findings):
         raise SystemExit(EXIT_FAILURE)
-
-
-@contextmanager
-def _clear_errors() -> Iterator[None]:
-    with clear_errors():
-        try:
-            yield
-        except ProofError as error:
-            stderr.print(f"error: {error}", style="red", markup=False)
-            raise SystemExit(EXIT_WRONG_INPUT) from error
 
 
 def _ops_table(spec: str | None, attention: AttentionName | None) -> tuple[str, Ops] | None:

@@ -1,4 +1,4 @@
-"""Answer one prompt: text on stdout as it is made, figures on stderr."""
+"""Answer one prompt, or a file of them: text on stdout as it is made, figures on stderr."""
 
 import signal
 
@@ -8,23 +8,33 @@ if __name__ == "__main__":
 
 import json
 import sys
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from augur_gen import GenerationResult
+import option_types as option
+from answer_figures import figures_line, figures_of
+from attention_choice import ATTENTION_DEFAULT, ATTENTION_HELP, AttentionName, choose_attention
+from augur_gen import TextResult
 from augur_weights import DEFAULT_MODEL, resolve
+from batch.errors import BatchError
+from batch.job import Job, run_batch
 from console import (
+    EXIT_FAILURE,
     EXIT_INTERRUPTED,
     EXIT_WRONG_INPUT,
     MODEL_HELP,
+    Debug,
     clear_errors,
     progress_bars,
     stderr,
 )
-from devices import DTypeName, choose_device, choose_dtype, dtype_name
-from engine import AttentionName, Engine
-from memory import peak_memory_bytes
+from devices import DTypeName, choose_device, choose_dtype
+from engine import PREFILL_CHUNK, Engine
+from generation_options import GenerationOptions, GivenOptions, OptionError
+
+_BATCH = "Many prompts"
 
 
 def main(
@@ -32,7 +42,6 @@ def main(
         str | None, typer.Argument(help="The prompt; left out or -, it is read from stdin.")
     ] = None,
     model: Annotated[str, typer.Option(help=MODEL_HELP)] = DEFAULT_MODEL,
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="Stop after this many tokens.")] = 256,
     raw: Annotated[
         bool,
         typer.Option(
@@ -40,6 +49,15 @@ def main(
         ),
     ] = False,
     system: Annotated[str | None, typer.Option(help="The chat's system message.")] = None,
+    thinking: Annotated[
+        bool | None,
+        typer.Option(
+            "--thinking/--no-thinking",
+            help="Whether the model thinks before it answers, where its chat template leaves the "
+            "choice (Qwen3's enable_thinking).",
+            show_default="as the template does",
+        ),
+    ] = None,
     device: Annotated[
         str | None,
         typer.Option(help="cuda, cuda:1, mps or cpu.", show_default="the first of them there is"),
@@ -52,109 +70,213 @@ def main(
         ),
     ] = None,
     attention: Annotated[
-        AttentionName,
-        typer.Option(help="eager is the bit-exact reference; sdpa is fused and close to it."),
-    ] = "eager",
+        AttentionName | None, typer.Option(help=ATTENTION_HELP, show_default=ATTENTION_DEFAULT)
+    ] = None,
+    prefill_chunk: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Feed a long prompt so many tokens at a time: memory then grows with its length, "
+            "not with the square.",
+        ),
+    ] = PREFILL_CHUNK,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of streaming the text.")
+        bool,
+        typer.Option(
+            "--json",
+            help="Print one JSON object instead of streaming the text; with --n one for each "
+            "sample, a line each.",
+        ),
     ] = False,
+    num_samples: Annotated[
+        int,
+        typer.Option(
+            "--n",
+            min=1,
+            help="So many texts, one after the other, each with its own prefill, with the seeds "
+            "SEED, SEED + 1, and so on: each can be had alone. Needs a --temperature.",
+        ),
+    ] = 1,
+    input_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--input",
+            metavar="JSONL",
+            help='Answer every line of this file: {"id": ..., "prompt": "..."}, or "messages" in '
+            'place of "prompt"; without an id, its number. A line may set max_new_tokens and seed. '
+            "All lines are checked before the model is loaded.",
+            rich_help_panel=_BATCH,
+        ),
+    ] = None,
+    output_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            metavar="JSONL",
+            help="Where --input's answers go, a line each. The same command goes on where a run "
+            "was broken off; with other settings, another model or other prompts it is refused. "
+            'A prompt that cannot be answered, being too long, say, gets a line with "error"; the '
+            "others go on, and the exit status is 1.",
+            rich_help_panel=_BATCH,
+        ),
+    ] = None,
+    max_new_tokens: option.MaxNewTokens = None,
+    min_new_tokens: option.MinNewTokens = None,
+    stop: option.Stop = None,
+    stop_token_id: option.StopTokenId = None,
+    max_time: option.MaxTime = None,
+    temperature: option.Temperature = None,
+    top_k: option.TopK = None,
+    top_p: option.TopP = None,
+    min_p: option.MinP = None,
+    repetition_penalty: option.RepetitionPenalty = None,
+    presence_penalty: option.PresencePenalty = None,
+    frequency_penalty: option.FrequencyPenalty = None,
+    logit_bias: option.LogitBias = None,
+    seed: option.Seed = None,
+    logprobs: option.Logprobs = None,
+    use_generation_config: option.UseGenerationConfig = False,
+    debug: Debug = False,
 ) -> None:
-    """Answer PROMPT with a Qwen model: greedy decoding, text streamed to stdout."""
-    with clear_errors():
-        text_in = _read_prompt(prompt)
+    """Answer PROMPT with a Qwen model, text streamed to stdout; or every prompt of a file.
+
+    The text ends at an EOS of the checkpoint, or after 256 tokens if nothing else is said.
+
+    Tokens are chosen greedily, by the raw argmax, unless a --temperature is given: --top-k,
+    --top-p, --min-p and --seed are about random draws and refused without one. Penalties, bias and
+    logprobs go with both.
+
+    A file's answers are seeded one by one, by --seed (0 if not given) and the line's id, so a run
+    that was broken off and taken up again gives the file that an undisturbed one gives.
+    """
+    with clear_errors(BatchError, debug=debug):
+        given = GivenOptions(
+            max_new_tokens=max_new_tokens,
+            min_new_tokens=min_new_tokens,
+            stop=stop,
+            stop_token_id=stop_token_id,
+            max_time=max_time,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            min_p=min_p,
+            repetition_penalty=repetition_penalty,
+            presence_penalty=presence_penalty,
+            frequency_penalty=frequency_penalty,
+            logit_bias=logit_bias,
+            seed=seed,
+            logprobs=logprobs,
+            use_generation_config=use_generation_config,
+        )
         chosen_device = choose_device(device)
         chosen_dtype = choose_dtype(dtype, chosen_device)
+        attention = choose_attention(attention, chosen_dtype)
+        if input_file is not None or output_file is not None:
+            if input_file is None or output_file is None:
+                raise OptionError("--input and --output go together; give both")
+            if prompt is not None or as_json or num_samples > 1:
+                raise OptionError(
+                    "--input takes the place of PROMPT, --json and --n; leave them out"
+                )
+            job = Job(
+                input=input_file,
+                output=output_file,
+                model=model,
+                device=chosen_device,
+                dtype=chosen_dtype,
+                attention=attention,
+                raw=raw,
+                system=system,
+                thinking=thinking,
+                prefill_chunk=prefill_chunk,
+                given=given,
+            )
+            _answer_all(job)
+            return
+        if logprobs is not None and not as_json:
+            raise OptionError("--logprobs are told by --json alone; give both")
+        text_in = _read_prompt(prompt)
         with progress_bars() as progress:
             folder = resolve(model, progress=progress)
+        samples = given.options(folder).samples(num_samples)
         engine = Engine.load(folder, device=chosen_device, dtype=chosen_dtype, attention=attention)
-        prompt_token_ids = engine.encode_prompt(text_in, raw=raw, system=system)
-        text, result = _answer(engine, prompt_token_ids, max_new_tokens, stream=not as_json)
-        figures = _figures(model, engine, prompt_token_ids, text, result)
-        if as_json:
-            print(json.dumps(figures, ensure_ascii=False))
-        stderr.print(_figures_line(figures), style="dim", markup=False)
-    if result.finish_reason is None:
-        raise SystemExit(EXIT_INTERRUPTED)
+        prompt_token_ids = engine.encode_prompt(text_in, raw=raw, system=system, thinking=thinking)
+        for number, sample in enumerate(samples, start=1):
+            if num_samples > 1:
+                stderr.print(f"sample {number} of {num_samples}", style="bold")
+            result = _answer(
+                engine, prompt_token_ids, sample, chunk_size=prefill_chunk, stream=not as_json
+            )
+            if not as_json and (num_samples > 1 or sys.stdout.isatty()):
+                print(flush=True)  # one text into a pipe or file goes alone, with nothing after it
+            figures = figures_of(
+                model, engine, prompt_token_ids, result, max_new_tokens=sample.max_new_tokens
+            )
+            if as_json:
+                print(json.dumps(figures, ensure_ascii=False, allow_nan=False), flush=True)
+            stderr.print(figures_line(figures), style="dim", markup=False)
+            if result.finish_reason is None:
+                raise SystemExit(EXIT_INTERRUPTED)
 
 
 def _read_prompt(prompt: str | None) -> str:
     if prompt is not None and prompt != "-":
         return prompt
-    if prompt is None and sys.stdin.isatty():
+    if sys.stdin is None or (prompt is None and sys.stdin.isatty()):
         raise typer.BadParameter("give a PROMPT, or pipe one to stdin")
     try:
-        # The last newline is the shell's (`echo`), not the prompt's.
-        return sys.stdin.buffer.read().decode("utf-8").removesuffix("\n")
+        text = sys.stdin.buffer.read().decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         stderr.print(f"error: the prompt on stdin is not UTF-8 (byte {error.start})", style="red")
         raise SystemExit(EXIT_WRONG_INPUT) from error
+    # One line end is the shell's (`echo`), not the prompt's.
+    return text.removesuffix("\r\n") if text.endswith("\r\n") else text.removesuffix("\n")
+
+
+def _answer_all(job: Job) -> None:
+    try:
+        with progress_bars() as progress:
+            outcome = run_batch(job, progress)
+    except KeyboardInterrupt:
+        stderr.print(f"{job.output}: not complete; the same command goes on", markup=False)
+        raise
+    said = f"{job.output}: {outcome.num_answers} answers"
+    if outcome.num_new < outcome.num_answers:
+        said += f", {outcome.num_answers - outcome.num_new} of them from before"
+    if outcome.num_new == 0:
+        said += "; it is complete, nothing was done"
+    stderr.print(said, markup=False)
+    if outcome.num_errors:
+        stderr.print(
+            f"error: {outcome.num_errors} of {outcome.num_answers} prompts could not be answered; "
+            'their lines have "error"',
+            style="red",
+        )
+        raise SystemExit(EXIT_FAILURE)
 
 
 def _answer(
-    engine: Engine, prompt_token_ids: list[int], max_new_tokens: int, *, stream: bool
-) -> tuple[str, GenerationResult]:
+    engine: Engine,
+    prompt_token_ids: list[int],
+    options: GenerationOptions,
+    *,
+    chunk_size: int,
+    stream: bool,
+) -> TextResult:
     """Generate, writing pieces to stdout if asked; Ctrl-C keeps what there is."""
-    generation = engine.generate(prompt_token_ids, max_new_tokens)
-    decoder = engine.tokenizer.stream(skip_special_tokens=True)
-    pieces: list[str] = []
+    text = engine.generate(prompt_token_ids, options, chunk_size=chunk_size)
 
     def emit(piece: str) -> None:
-        pieces.append(piece)
         if stream:
             sys.stdout.write(piece)
             sys.stdout.flush()
 
     try:
-        for token_id in generation:
-            emit(decoder.push(token_id))
+        for piece in text:
+            emit(piece)
     except KeyboardInterrupt:
-        pass
-    emit(decoder.finish())
-    if stream and sys.stdout.isatty():
-        print()  # into a pipe or file goes the text, and nothing else
-    return "".join(pieces), generation.result()
-
-
-def _figures(
-    model: str, engine: Engine, prompt_token_ids: list[int], text: str, result: GenerationResult
-) -> dict[str, Any]:
-    timings = result.timings
-    return {
-        "model": model,
-        "device": str(engine.model.device),
-        "dtype": dtype_name(engine.model.dtype),
-        "attention": engine.attention,
-        "prompt_token_ids": prompt_token_ids,
-        "token_ids": result.token_ids,
-        "text": text,
-        "finish_reason": result.finish_reason or "interrupted",
-        "load_s": engine.load_s,
-        "ttft_s": timings.ttft_s,
-        "prefill_s": timings.prefill_s,
-        "prefill_tokens_per_s": timings.prefill_tokens_per_s,
-        "decode_s": timings.decode_s,
-        "decode_tokens_per_s": timings.decode_tokens_per_s,
-        "peak_memory_bytes": peak_memory_bytes(engine.model.device),
-    }
-
-
-def _figures_line(figures: dict[str, Any]) -> str:
-    def rate(value: float | None) -> str:
-        return "-" if value is None else f"{value:.1f} tokens/s"
-
-    peak = figures["peak_memory_bytes"]
-    num_prompt, num_new = len(figures["prompt_token_ids"]), len(figures["token_ids"])
-    parts = [
-        f"{figures['model']} on {figures['device']} in {figures['dtype']}, {figures['attention']}",
-        f"load {figures['load_s']:.2f} s",
-        f"first token {figures['ttft_s']:.2f} s",
-        f"prefill {num_prompt} tokens, {rate(figures['prefill_tokens_per_s'])}",
-        f"decode {num_new} tokens, {rate(figures['decode_tokens_per_s'])}",
-        f"finish: {figures['finish_reason']}",
-    ]
-    if peak is not None:
-        parts.append(f"peak {peak / 1e9:.2f} GB")
-    return " | ".join(parts)
+        emit(text.finish())
+    return text.result()
 
 
 if __name__ == "__main__":

@@ -23,20 +23,24 @@ JSON_KEYS = {
     "token_ids",
     "text",
     "finish_reason",
+    "stop_string",
+    "sampling",
+    "logprobs",
     "load_s",
     "ttft_s",
     "prefill_s",
     "prefill_tokens_per_s",
     "decode_s",
     "decode_tokens_per_s",
+    "weight_bytes",
+    "cache_bytes",
     "peak_memory_bytes",
 }
 
 
-def answer(folder: Path, *arguments: str, **more: str) -> dict:
-    done = run_program(
-        "run_prompt.py", *arguments, "--model", folder, "--json", "--device", "cpu", **more
-    )
+def answer(folder: Path, *arguments: str, stdin: str | None = None) -> dict:
+    asked = (*arguments, "--model", folder, "--json", "--device", "cpu")
+    done = run_in_process("run_prompt.py", *asked, stdin=stdin)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -149,6 +153,26 @@ def test_the_prompt_may_come_from_stdin(tiny_folder: Path, arguments: tuple[str,
     assert piped["prompt_token_ids"] == typed["prompt_token_ids"]
 
 
+STDIN = {
+    "a mark of UTF-8 and the line end of Windows": (b"\xef\xbb\xbfthe sky\r\n", "the sky"),
+    "one line end of two": (b"the sky\n\n", "the sky\n"),
+    "one line end of two of Windows": (b"the sky\r\n\r\n", "the sky\r\n"),
+    "no line end": (b"the sky", "the sky"),
+    "returns that end no line": (b"the\rsky\r", "the\rsky\r"),
+    "a mark that is not at the start": ("the\ufeff sky\n".encode(), "the\ufeff sky"),
+}
+
+
+@pytest.mark.parametrize("name", STDIN)
+def test_only_a_mark_of_utf8_and_one_line_end_are_not_the_prompts(tiny_folder: Path, name: str):
+    piped, prompt = STDIN[name]
+    asked = ("--raw", "--json", "--max-new-tokens", "1", "--device", "cpu", "--model", tiny_folder)
+    done = run_in_process("run_prompt.py", *asked, stdin=piped)
+    assert done.returncode == 0, done.stderr
+    tokenizer = Tokenizer.from_folder(tiny_folder)
+    assert json.loads(done.stdout)["prompt_token_ids"] == tokenizer.encode(prompt)
+
+
 def test_eos_ends_the_text(tmp_path: Path):
     folder = write_tiny_checkpoint(tmp_path / "ends")
     first = answer(folder, "blue", "--raw", "--max-new-tokens", "3")["token_ids"]
@@ -213,7 +237,7 @@ WRONG = {
     "more than the positions": (["Why?", "--max-new-tokens", "513"], "512 positions"),
     "system without a chat": (["Why?", "--raw", "--system", "x"], "system message"),
     "empty prompt": (["", "--raw"], "no tokens"),
-    "unknown option": (["Why?", "--temperature", "1"], "--temperature"),
+    "unknown option": (["Why?", "--beams", "2"], "--beams"),
 }
 
 
@@ -245,12 +269,33 @@ def test_help_names_every_option(program: str):
             "--max-new-tokens",
             "--raw",
             "--system",
+            "--thinking",
+            "--no-thinking",
             "--device",
             "--dtype",
             "--attention",
+            "--prefill-chunk",
             "--json",
+            "--n",
+            "--temperature",
+            "--top-k",
+            "--top-p",
+            "--min-p",
+            "--repetition-penalty",
+            "--presence-penalty",
+            "--frequency-penalty",
+            "--logit-bias",
+            "--seed",
+            "--logprobs",
+            "--stop",
+            "--stop-token-id",
+            "--min-new-tokens",
+            "--max-time",
+            "--use-generation-config",
+            "--input",
+            "--output",
         ],
-        "download_weights.py": ["MODEL"],
+        "download_weights.py": ["MODEL", "--plan", "--context", "--json"],
     }
     for option in options[program]:
         assert option in done.stdout

@@ -163,3 +163,11 @@ def test_for_model_takes_shapes_and_dtype_from_the_model(model):
     assert cache.keys.shape == (2, 3, 2, 11, 8)
     assert (cache.keys.dtype, cache.values.dtype) == (torch.bfloat16, torch.bfloat16)
     assert cache.keys.device == model.device
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_the_memory_of_a_cache_is_known_before_it_is_taken(config, batch_size, dtype):
+    cache = StaticKVCache(config, 11, batch_size=batch_size, dtype=dtype, device="cpu")
+    told = StaticKVCache.num_bytes_of(config, 11, batch_size=batch_size, dtype=dtype)
+    assert told == cache.num_bytes

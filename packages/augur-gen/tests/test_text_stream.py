@@ -115,12 +115,12 @@ def test_a_stream_left_midway_can_be_finished_with_what_was_held_back(stream):
     assert list(text) == []
 
 
-def test_cancelling_the_generation_ends_the_text_with_what_was_held_back(scripted_steps):
+def test_cancelling_ends_the_text_with_what_was_held_back(scripted_steps):
     tokens = [b"one", b" E", b"ND", b"two"]
     generation = Generation(scripted_steps(range(4)), [1], StopConditions(4), device=CPU)
     text = TextStream(generation, ByteDecoder(tokens), ["END"])
     assert [next(text), next(text)] == ["one", " "]
-    generation.cancel()
+    text.cancel()
     assert list(text) == ["E"]
     assert (text.result().text, text.result().finish_reason) == ("one E", "cancelled")
 

@@ -61,6 +61,15 @@ class StaticKVCache:
             model.config, capacity, batch_size=batch_size, dtype=model.dtype, device=model.device
         )
 
+    @staticmethod
+    def num_bytes_of(
+        config: QwenConfig, capacity: int, *, batch_size: int = 1, dtype: torch.dtype
+    ) -> int:
+        """Memory that such a cache takes. Every layer has all `capacity` places, one with a
+        sliding window, too."""
+        heads = config.num_hidden_layers * config.num_key_value_heads
+        return 2 * heads * batch_size * capacity * config.head_dim * dtype.itemsize
+
     @property
     def length(self) -> int:
         """Tokens held."""

@@ -52,7 +52,7 @@ class TextStream(Iterator[str]):
     """The pieces of a generation's text, none of them empty.
 
     It may be left at any piece: `finish()` then releases what was held back. To stop it from a
-    signal handler or another thread, `cancel()` the generation.
+    signal handler or another thread, `cancel()` it.
 
     Args:
         generation: whose tokens to decode; nobody else takes tokens from it.
@@ -96,6 +96,10 @@ class TextStream(Iterator[str]):
         piece = self._stop_strings.push(self._decoder.finish()) + self._stop_strings.finish()
         self._pieces.append(piece)
         return piece
+
+    def cancel(self) -> None:
+        """End it, from any thread: a token under way is completed, no other is begun."""
+        self._generation.cancel()
 
     def run(self) -> TextResult:
         """Generate to the end."""

@@ -1,0 +1,1 @@
+"""Many prompts from a file, their answers into another, through any number of interruptions."""

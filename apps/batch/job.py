@@ -1,0 +1,174 @@
+"""A batch from its files to its files."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attention_choice import AttentionName
+from augur_gen import GenerationError
+from augur_tok import TokenizerError
+from augur_weights import Progress, resolve
+from batch.answers import AnswerWriter, check_answers, only_process_on, read_answers
+from batch.checkpoint_digest import checkpoint_sha256
+from batch.errors import BatchError, one_error_for_all
+from batch.prompts import BatchPrompt, read_prompts
+from devices import dtype_name
+from engine import Engine
+from free_memory import NoRoomError
+from generation_json import logprobs_json, options_json
+from generation_options import GenerationOptions, GivenOptions, OptionError
+
+# Fixed, so that the same command can go on with the same draws.
+_DEFAULT_SEED = 0
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to answer, and how.
+
+    Attributes:
+        input: the file of prompts.
+        output: the file of answers.
+        model: a name that `augur_weights.resolve` takes.
+        device: to compute on.
+        dtype: of weights and cache.
+        attention: the name of the attention path.
+        raw: prompts go as they stand.
+        system: the system message of every chat.
+        thinking: whether the model thinks before it answers; None leaves it to the template.
+        prefill_chunk: prompt tokens for each forward pass.
+        given: the options; where tokens are drawn and no seed is given, it is 0.
+    """
+
+    input: Path
+    output: Path
+    model: str
+    device: torch.device
+    dtype: torch.dtype
+    attention: AttentionName
+    raw: bool
+    system: str | None
+    thinking: bool | None
+    prefill_chunk: int
+    given: GivenOptions
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is in the file of answers at the end.
+
+    Attributes:
+        num_answers: all of them.
+        num_errors: those that say why there is no text.
+        num_new: those of this run.
+    """
+
+    num_answers: int
+    num_errors: int
+    num_new: int
+
+
+def run_batch(job: Job, progress: Progress) -> Outcome:
+    """Answer every prompt that has no answer yet, in the file's order.
+
+    Answers are the same, byte for byte, whether the run was broken off or not.
+
+    Raises:
+        BatchError: the files are wrong, or do not go together; nothing was changed.
+        WeightsError, ModelError, TokenizerError, OptionError: as for one prompt.
+    """
+    prompts = read_prompts(job.input, raw=job.raw, system=job.system)
+    if job.output.exists() and job.output.samefile(job.input):
+        raise BatchError(f"{job.output}: --output is --input. Give another --output")
+    with only_process_on(job.output):
+        folder = resolve(job.model, progress=progress)
+        options = _with_default_seed(job.given.options(folder))
+        with one_error_for_all(job.input) as errors:
+            for prompt in prompts:
+                with errors.of_line(prompt.number):
+                    prompt.options(options)
+        facts = _facts(job, checkpoint_sha256(folder, progress), options)
+        answers, num_bytes = read_answers(job.output)
+        check_answers(job.output, answers, prompts, facts)
+        answered = {answer["id"] for answer in answers}
+        left = [prompt for prompt in prompts if prompt.id not in answered]
+        num_errors = sum("error" in answer for answer in answers)
+        if left:
+            # Loaded before the file is touched: what cannot be loaded leaves it as it is.
+            engine = Engine.load(
+                folder, device=job.device, dtype=job.dtype, attention=job.attention
+            )
+            with closing(AnswerWriter(job.output, num_bytes)) as writer:
+                progress("answers", len(answered), len(prompts))
+                for done, answer in enumerate(_answers(engine, job, left, options), start=1):
+                    writer.write(answer | {"made_with": facts})
+                    num_errors += "error" in answer
+                    progress("answers", len(answered) + done, len(prompts))
+    return Outcome(len(prompts), num_errors, len(left))
+
+
+def _facts(job: Job, checkpoint: str, options: GenerationOptions) -> dict[str, Any]:
+    """What answers depend on beside their prompts, in JSON's types.
+
+    Two runs with the same facts give the same answers on one machine.
+    """
+    facts = {
+        "checkpoint_sha256": checkpoint,
+        "device": str(job.device),
+        "dtype": dtype_name(job.dtype),
+        "attention": job.attention,
+        "torch": torch.__version__,
+        "raw": job.raw,
+        "system": job.system,
+        "thinking": job.thinking,
+        "prefill_chunk": job.prefill_chunk,
+        **options_json(options),
+    }
+    return dict(json.loads(json.dumps(facts)))
+
+
+def _with_default_seed(options: GenerationOptions) -> GenerationOptions:
+    if options.sampling is None or options.sampling.seed is not None:
+        return options
+    return options.with_seed(_DEFAULT_SEED)
+
+
+def _answers(
+    engine: Engine, job: Job, prompts: list[BatchPrompt], common: GenerationOptions
+) -> Iterator[dict[str, Any]]:
+    for prompt in prompts:
+        answer: dict[str, Any] = {"id": prompt.id}
+        try:
+            answer |= _answer(engine, job, prompt, prompt.options(common))
+        except (OptionError, NoRoomError):
+            raise  # not this prompt's fault: other prompts, or another time, would tell the same
+        except (GenerationError, TokenizerError) as error:
+            answer["error"] = str(error)
+        yield answer | {"prompt_sha256": prompt.sha256}
+
+
+def _answer(
+    engine: Engine, job: Job, prompt: BatchPrompt, options: GenerationOptions
+) -> dict[str, Any]:
+    if isinstance(prompt.content, str):
+        prompt_token_ids = engine.encode_prompt(
+            prompt.content, raw=job.raw, system=job.system, thinking=job.thinking
+        )
+    else:
+        prompt_token_ids = engine.encode_messages(prompt.content, thinking=job.thinking)
+    result = engine.generate(prompt_token_ids, options, chunk_size=job.prefill_chunk).run()
+    sampling = result.generation.sampling
+    return {
+        "text": result.text,
+        "finish_reason": result.finish_reason,
+        "stop_string": result.stop_string,
+        "num_prompt_tokens": len(prompt_token_ids),
+        "token_ids": result.token_ids,
+        "seed": None if sampling is None else sampling.seed,
+        "logprobs": logprobs_json(engine.tokenizer, result.generation.logprobs),
+    }

@@ -1,0 +1,87 @@
+"""Where a person's lines come from: a terminal with editing and history, or a pipe."""
+
+import sys
+from typing import BinaryIO, Protocol
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output import create_output
+
+from chatting.errors import ConversationError
+
+PROMPT = "> "
+
+
+class Lines(Protocol):
+    """One text after another."""
+
+    is_interactive: bool
+    """Whether a person is there who can read a hint and try again."""
+
+    def read(self) -> str:
+        """The next text, without the newline at its end.
+
+        Raises:
+            EOFError: there is no other.
+            KeyboardInterrupt: Ctrl-C.
+            ConversationError: the text cannot be read; the next one can.
+        """
+        ...
+
+
+class TerminalLines:
+    """Line editing, a history of this session, and pasted text of several lines as one.
+
+    The prompt goes to stderr: stdout is for the answers.
+    """
+
+    is_interactive = True
+
+    def __init__(self) -> None:
+        self._session: PromptSession[str] = PromptSession(
+            PROMPT, key_bindings=_newline_keys(), output=create_output(sys.stderr)
+        )
+
+    def read(self) -> str:
+        """See `Lines.read`."""
+        return self._session.prompt()
+
+
+class PipedLines:
+    """The lines of a stream of bytes, in UTF-8."""
+
+    is_interactive = False
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def read(self) -> str:
+        """See `Lines.read`."""
+        line = self._stream.readline()
+        if not line:
+            raise EOFError
+        try:
+            return line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError as error:
+            raise ConversationError(
+                f"a line on stdin is not UTF-8 (byte {error.start}); it was not sent"
+            ) from None
+
+
+def open_lines() -> Lines:
+    """The terminal, if there is one to read from and to draw on, else the pipe."""
+    if sys.stdin is None:
+        raise ConversationError("stdin is closed; there is nothing to read messages from")
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        return TerminalLines()
+    return PipedLines(sys.stdin.buffer)
+
+
+def _newline_keys() -> KeyBindings:
+    keys = KeyBindings()
+
+    @keys.add("escape", "enter")
+    def _insert_newline(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    return keys

@@ -1,0 +1,87 @@
+"""Another answer to the same message."""
+
+import pytest
+
+from chat_turns import ask, fresh_answer, only
+from chatting.answer import Answer
+from chatting.conversation import Conversation
+from chatting.errors import ConversationError
+from chatting.messages import Message
+from chatting.talk import Talk
+from engine import Engine
+from generation_options import GenerationOptions
+
+
+@pytest.fixture
+def conversation(engine: Engine) -> Conversation:
+    return Conversation(engine, 1024)
+
+
+def drawn(engine: Engine, **changes: object) -> GenerationOptions:
+    return GenerationOptions(12, only(engine, "0123456789", temperature=1.5, **changes))
+
+
+def retry(conversation: Conversation, options: GenerationOptions) -> Answer:
+    with conversation.retry(options) as answer:
+        list(answer)
+    return answer
+
+
+def test_the_last_answer_gives_way_to_what_a_fresh_run_with_that_seed_says(
+    engine: Engine, conversation: Conversation
+):
+    first = ask(conversation, "Count.", drawn(engine, seed=1))
+    again = retry(conversation, drawn(engine, seed=2))
+    expected = fresh_answer(engine, [{"role": "user", "content": "Count."}], drawn(engine, seed=2))
+    assert again.result().token_ids == expected.token_ids != first.result().token_ids
+    assert conversation.messages == (
+        Message("user", "Count."),
+        Message("assistant", again.result().text),
+    )
+    assert again.num_prefilled == 1
+
+
+def test_there_is_nothing_to_retry_before_the_first_message(
+    engine: Engine, conversation: Conversation
+):
+    conversation.set_system("Be brief.")
+    with pytest.raises(ConversationError, match="nothing to retry"):
+        retry(conversation, drawn(engine))
+    assert conversation.messages == (Message("system", "Be brief."),)
+
+
+def test_a_retry_without_a_token_keeps_the_former_answer(
+    engine: Engine, conversation: Conversation
+):
+    ask(conversation, "Count.", drawn(engine))
+    before = conversation.messages
+    with conversation.retry(drawn(engine)):
+        pass
+    assert conversation.messages == before
+
+
+@pytest.mark.parametrize("seed", [None, 2**32 - 1])
+def test_the_program_retries_with_the_next_seed(
+    engine: Engine, conversation: Conversation, seed: int | None
+):
+    talk = Talk(conversation, drawn(engine, seed=seed), is_interactive=False)
+    talk.send("Count.")
+    seeds = [talk.last_answer.result().generation.sampling.seed]
+    for _ in range(2):
+        talk.retry()
+        seeds.append(talk.last_answer.result().generation.sampling.seed)
+    assert seeds == [(seeds[0] + n) % 2**32 for n in range(3)]
+    if seed is not None:
+        assert seeds == [2**32 - 1, 0, 1]
+
+
+def test_a_greedy_retry_says_that_it_changes_nothing(
+    engine: Engine, conversation: Conversation, capsys: pytest.CaptureFixture[str]
+):
+    talk = Talk(conversation, GenerationOptions(12, only(engine, "01")), is_interactive=False)
+    talk.send("Count.")
+    talk.retry()
+    out, err = capsys.readouterr()
+    first, second = out.splitlines()
+    assert first == second
+    assert "--temperature" in err

@@ -1,0 +1,59 @@
+"""apps/chat.py in a terminal: typed lines, Ctrl-C, Ctrl-D."""
+
+import json
+from pathlib import Path
+
+from augur_tok import Tokenizer
+from chatting.lines import PROMPT
+from chatting.session import HINT
+from program_run import APPS
+from terminal import CTRL_C, CTRL_D, ENTER, Terminal
+
+
+def test_a_person_talks_stops_answers_and_leaves(chat_folder: Path, tmp_path: Path):
+    tokenizer = Tokenizer.from_folder(chat_folder)
+    # Digits without end, so that only Ctrl-C ends an answer.
+    digits = [f"--logit-bias={tokenizer.token_id(digit)}=100" for digit in "0123456789"]
+    arguments = ("--model", chat_folder, "--device", "cpu", "--max-new-tokens", "3000", *digits)
+    hint = HINT.split(";")[0]
+    with Terminal(APPS / "chat.py", *arguments) as terminal:
+        terminal.expect("context 4096 tokens, 1.0 MB")
+        terminal.expect(hint)
+        terminal.expect(PROMPT.strip())
+
+        terminal.type("Hello" + ENTER)
+        terminal.expect(r"\d{20}")
+        terminal.type(CTRL_C)
+        terminal.expect("stopped; what was said is kept")
+        terminal.expect(PROMPT.strip())
+
+        terminal.type(CTRL_C)
+        terminal.expect(hint)
+        terminal.expect(PROMPT.strip())
+
+        terminal.type("\x1b[200~two\rlines\x1b[201~" + ENTER)  # as a terminal pastes
+        terminal.expect(r"\d{20}")
+        terminal.type(CTRL_C)
+        terminal.expect("stopped; what was said is kept")
+        terminal.expect(PROMPT.strip())
+
+        terminal.type("/stats" + ENTER)
+        terminal.expect(r"conversation: 4 messages, \d+ of 4096 tokens")
+        terminal.expect("finish: stopped")
+        terminal.expect(PROMPT.strip())
+
+        terminal.type("/reset now" + ENTER)
+        terminal.expect("error: /reset takes nothing")
+        terminal.expect(PROMPT.strip())
+
+        terminal.type(f"/save {tmp_path}/talk" + ENTER)
+        terminal.expect("wrote 4 messages")
+        terminal.expect(PROMPT.strip())
+        terminal.type(CTRL_D)
+        assert terminal.exit_status() == 0
+
+    messages = json.loads((tmp_path / "talk").read_text(encoding="utf-8"))["messages"]
+    assert [message["content"] for message in messages[::2]] == ["Hello", "two\nlines"]
+    for message in messages[1::2]:
+        assert message["content"].isdigit()
+        assert 20 <= len(message["content"]) < 3000
