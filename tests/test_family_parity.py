@@ -13,6 +13,7 @@ import torch
 from augur_model import QwenConfig, QwenForCausalLM
 from candidate import candidate_logits, candidate_of
 from comparison import DTYPES, ComparisonError, check_same_bits
+from published_sizes import PUBLISHED, published_config
 from referee import build_referee, referee_config, referee_logits
 from tiny_pairs import random_token_ids
 
@@ -124,43 +125,11 @@ def test_a_setting_left_out_or_off_by_one_is_found(name: str, change: dict[str, 
         check_same_bits(candidate_logits(broken, token_ids), referee_logits(referee, token_ids))
 
 
-# layers, hidden, MLP, heads, kv heads, head_dim, vocabulary, tied, parameters as published
-PUBLISHED = {
-    "Qwen2.5-0.5B": (24, 896, 4864, 14, 2, 64, 151936, True, 494_032_768),
-    "Qwen2.5-1.5B": (28, 1536, 8960, 12, 2, 128, 151936, True, 1_543_714_304),
-    "Qwen2.5-3B": (36, 2048, 11008, 16, 2, 128, 151936, True, 3_085_938_688),
-    "Qwen2.5-7B": (28, 3584, 18944, 28, 4, 128, 152064, False, 7_615_616_512),
-    "Qwen2.5-14B": (48, 5120, 13824, 40, 8, 128, 152064, False, 14_770_033_664),
-    "Qwen2.5-32B": (64, 5120, 27648, 40, 8, 128, 152064, False, 32_763_876_352),
-    "Qwen2.5-72B": (80, 8192, 29568, 64, 8, 128, 152064, False, 72_706_203_648),
-    "Qwen3-0.6B": (28, 1024, 3072, 16, 8, 128, 151936, True, 596_049_920),
-    "Qwen3-1.7B": (28, 2048, 6144, 16, 8, 128, 151936, True, 1_720_574_976),
-    "Qwen3-4B": (36, 2560, 9728, 32, 8, 128, 151936, True, 4_022_468_096),
-    "Qwen3-8B": (36, 4096, 12288, 32, 8, 128, 151936, False, 8_190_735_360),
-    "Qwen3-14B": (40, 5120, 17408, 40, 8, 128, 151936, False, 14_768_307_200),
-    "Qwen3-32B": (64, 5120, 25600, 64, 8, 128, 151936, False, 32_762_123_264),
-}
-
-
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_parameters_are_as_many_as_published(name: str) -> None:
-    layers, hidden, mlp, heads, kv_heads, head_dim, vocabulary, tied, published = PUBLISHED[name]
-    config = QwenConfig.from_dict(
-        {
-            "model_type": "qwen3" if name.startswith("Qwen3") else "qwen2",
-            "num_hidden_layers": layers,
-            "hidden_size": hidden,
-            "intermediate_size": mlp,
-            "num_attention_heads": heads,
-            "num_key_value_heads": kv_heads,
-            "head_dim": head_dim,
-            "vocab_size": vocabulary,
-            "tie_word_embeddings": tied,
-            "max_position_embeddings": 32768,
-            "rms_norm_eps": 1e-6,
-            "rope_theta": 1_000_000.0,
-        }
-    )
+    config = QwenConfig.from_dict(published_config(name))
     with torch.device("meta"):
         model = QwenForCausalLM(config)
+    *_, published = PUBLISHED[name]
     assert sum(parameter.numel() for parameter in model.parameters()) == published
+    assert config.num_parameters == published

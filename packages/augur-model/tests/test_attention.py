@@ -1,4 +1,4 @@
-"""Both attention paths against softmax attention written out in float64."""
+"""Every attention path against softmax attention written out in float64."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from augur_model.ops import eager_attention, sdpa_attention
+from augur_model.ops import eager_attention, eager_f32_attention, sdpa_attention
 
 Attention = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], Tensor]
-BOTH = [eager_attention, sdpa_attention]
+EVERY = [eager_attention, eager_f32_attention, sdpa_attention]
 HALF = [torch.bfloat16, torch.float16]
 DTYPES = [torch.float32, *HALF]
 
@@ -108,19 +108,19 @@ def check(assert_op_close, left_unmodified) -> Callable[..., None]:
     return check
 
 
-@pytest.mark.parametrize("attention", BOTH)
+@pytest.mark.parametrize("attention", EVERY)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_equals_the_formula(check, attention, shape, dtype):
     check(attention, make_inputs(shape, dtype))
 
 
-@pytest.mark.parametrize("attention", BOTH)
+@pytest.mark.parametrize("attention", EVERY)
 def test_equals_the_formula_on_a_large_batch(check, attention):
     check(attention, make_inputs(LARGE, torch.float32))
 
 
-@pytest.mark.parametrize("attention", BOTH)
+@pytest.mark.parametrize("attention", EVERY)
 def test_takes_contiguous_inputs_and_any_scale(check, attention):
     query, key, value = make_inputs(FILLED_CACHE, torch.float32)
     check(attention, (query.contiguous(), key.contiguous(), value.contiguous()), scale=0.3)
@@ -142,7 +142,7 @@ def mask_shapes() -> dict[str, Tensor]:
     }
 
 
-@pytest.mark.parametrize("attention", BOTH)
+@pytest.mark.parametrize("attention", EVERY)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("mask", mask_shapes().values(), ids=mask_shapes().keys())
 def test_an_explicit_mask_is_true_where_a_query_may_look(check, attention, mask, dtype):

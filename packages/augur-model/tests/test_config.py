@@ -104,3 +104,18 @@ def test_theta_is_read_from_the_rope_section_before_the_top_level(config_json, t
 )
 def test_a_section_that_asks_for_nothing_special_changes_nothing(config_json, unscaled):
     assert QwenConfig.from_dict(config_json | unscaled) == QwenConfig.from_dict(config_json)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"tie_word_embeddings": True},
+        {"num_key_value_heads": 4, "head_dim": 16, "num_hidden_layers": 3},
+        {"model_type": "qwen3", "head_dim": 6, "num_key_value_heads": 1},
+    ],
+    ids=str,
+)
+def test_parameters_are_counted_without_building_them(make_model, change):
+    model = make_model(**change)
+    assert model.config.num_parameters == sum(it.numel() for it in model.parameters())

@@ -78,6 +78,34 @@ def test_a_size_is_a_whole_number_above_0(config_json, key, wrong):
         QwenConfig.from_dict(config_json | {key: wrong})
 
 
+ABSURD = {
+    "layers": ({"num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000, expected at most"),
+    "layers of windows": (
+        {
+            "num_hidden_layers": 10**12,
+            "use_sliding_window": True,
+            "sliding_window": 8,
+            "max_window_layers": 1,
+        },
+        "num_hidden_layers is 1000000000000, expected at most",
+    ),
+    "width": ({"hidden_size": 10**12}, "hidden_size"),
+    "MLP": ({"intermediate_size": 10**13}, "intermediate_size"),
+    "vocabulary": ({"vocab_size": 10**15}, "vocab_size"),
+    "heads": ({"num_attention_heads": 10**12, "head_dim": 64}, "number of heads"),
+    "head_dim": ({"head_dim": 2**20}, "head_dim is 1048576, expected at most"),
+    "hundreds of digits": ({"vocab_size": 10**400}, "vocab_size"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), ABSURD.values(), ids=ABSURD.keys())
+def test_sizes_beyond_any_machine_are_refused_before_anything_is_built(
+    config_json, change, message
+):
+    with pytest.raises(ConfigError, match=message):
+        QwenConfig.from_dict(config_json | change)
+
+
 @pytest.mark.parametrize(
     "wrong", ["1e-6", True, -1e-6, 0, 0.0, math.nan, math.inf, [1.0]], ids=repr
 )

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 import torch
 
-from augur_model import EAGER, OPS_BY_ATTENTION, SDPA, QwenForCausalLM
+from augur_model import EAGER, EAGER_F32, OPS_BY_ATTENTION, SDPA, QwenForCausalLM
 
 ONE = torch.tensor([[5, 3, 99, 0, 150]])
 OTHER = torch.tensor([[8, 13, 21, 34, 55]])
@@ -32,7 +32,7 @@ def test_a_replaced_op_is_called_in_every_place(make_model, name):
 
 
 def test_attention_is_chosen_by_name():
-    assert OPS_BY_ATTENTION == {"eager": EAGER, "sdpa": SDPA}
+    assert OPS_BY_ATTENTION == {"eager": EAGER, "eager-f32": EAGER_F32, "sdpa": SDPA}
     assert {entry.name for entry in dataclasses.fields(EAGER)} == set(CALLS_PER_LAYER)
     assert dataclasses.replace(SDPA, attention=EAGER.attention) == EAGER
 

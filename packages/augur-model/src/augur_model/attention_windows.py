@@ -28,7 +28,7 @@ def read_attention_windows(reader: ConfigReader) -> tuple[int | None, ...]:
     for layer_type in layer_types:
         if layer_type not in (FULL, SLIDING):
             raise UnsupportedModelError(
-                f"layer_types names {layer_type!r}; supported: {FULL}, {SLIDING}"
+                f"layer_types names {layer_type!r:.200}; supported: {FULL}, {SLIDING}"
             )
     if SLIDING not in layer_types:
         return ()

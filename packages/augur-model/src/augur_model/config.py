@@ -11,6 +11,13 @@ from augur_model.rope_config import Yarn, read_rope_theta, read_yarn
 
 SUPPORTED_MODEL_TYPES = ("qwen2", "qwen3")
 
+# Far beyond any model, and refused before anything is built: every layer is an object, the rotary
+# frequencies are computed for every dimension of a head, and of so many parameters torch cannot
+# even describe the shapes.
+_MOST_LAYERS = 1000
+_MOST_HEAD_DIM = 2**16
+_MOST_PARAMETERS = 2**48
+
 
 @dataclass(frozen=True)
 class QwenConfig:
@@ -60,6 +67,33 @@ class QwenConfig:
             )
         if self.head_dim % 2:
             raise ConfigError(f"head_dim is {self.head_dim}; rotary embedding needs an even one")
+        if self.num_parameters > _MOST_PARAMETERS:
+            raise ConfigError(
+                f"the sizes come to more than {_MOST_PARAMETERS:.1e} parameters: vocab_size, "
+                "hidden_size, intermediate_size, head_dim or a number of heads is wrong"
+            )
+        if self.head_dim > _MOST_HEAD_DIM:
+            raise ConfigError(f"head_dim is {self.head_dim}, expected at most {_MOST_HEAD_DIM}")
+
+    @property
+    def num_parameters(self) -> int:
+        """Parameters of the whole network; a tied matrix counts once. Nothing is built for it."""
+        query_size = self.num_attention_heads * self.head_dim
+        key_value_size = self.num_key_value_heads * self.head_dim
+        projected = query_size + 2 * key_value_size
+        attention = self.hidden_size * (projected + query_size)
+        if self.attention_bias:
+            attention += projected
+        if self.qk_norm:
+            attention += 2 * self.head_dim
+        mlp = 3 * self.hidden_size * self.intermediate_size
+        norms = 2 * self.hidden_size
+        matrices = 1 if self.tie_word_embeddings else 2
+        return (
+            self.num_hidden_layers * (attention + mlp + norms)
+            + matrices * self.vocab_size * self.hidden_size
+            + self.hidden_size  # the last norm
+        )
 
     @classmethod
     def from_dict(cls, config: Mapping[str, Any]) -> "QwenConfig":
@@ -82,7 +116,7 @@ class QwenConfig:
             vocab_size=reader.positive_int("vocab_size"),
             hidden_size=hidden_size,
             intermediate_size=reader.positive_int("intermediate_size"),
-            num_hidden_layers=reader.positive_int("num_hidden_layers"),
+            num_hidden_layers=_num_layers(reader),  # before what is read layer by layer
             num_attention_heads=num_attention_heads,
             num_key_value_heads=reader.positive_int("num_key_value_heads", num_attention_heads),
             head_dim=_head_dim(reader, hidden_size, num_attention_heads),
@@ -95,6 +129,15 @@ class QwenConfig:
             yarn=read_yarn(reader),
             attention_windows=read_attention_windows(reader),
         )
+
+
+def _num_layers(reader: ConfigReader) -> int:
+    num_layers = reader.positive_int("num_hidden_layers")
+    if num_layers > _MOST_LAYERS:
+        raise ConfigError(
+            f"config.json: num_hidden_layers is {num_layers}, expected at most {_MOST_LAYERS}"
+        )
+    return num_layers
 
 
 def _head_dim(reader: ConfigReader, hidden_size: int, num_attention_heads: int) -> int:
@@ -112,11 +155,11 @@ def _refuse_unsupported(reader: ConfigReader) -> None:
     model_type = reader.get("model_type")
     if model_type not in SUPPORTED_MODEL_TYPES:
         raise UnsupportedModelError(
-            f"model_type is {model_type!r}; supported: {', '.join(SUPPORTED_MODEL_TYPES)}"
+            f"model_type is {model_type!r:.200}; supported: {', '.join(SUPPORTED_MODEL_TYPES)}"
         )
     hidden_act = reader.get("hidden_act", "silu")
     if hidden_act != "silu":
-        raise UnsupportedModelError(f"hidden_act is {hidden_act!r}; supported: silu")
+        raise UnsupportedModelError(f"hidden_act is {hidden_act!r:.200}; supported: silu")
 
     if model_type == "qwen3" and reader.boolean("attention_bias", default=False):
         raise UnsupportedModelError("attention_bias is true; Qwen3 is supported without biases")
@@ -125,6 +168,6 @@ def _refuse_unsupported(reader: ConfigReader) -> None:
     if quantization is not None:
         method = quantization.get("quant_method") if isinstance(quantization, dict) else None
         raise UnsupportedModelError(
-            f"the weights are quantised ({method or quantization!r}); "
+            f"the weights are quantised ({method or quantization!r:.200}); "
             "use the unquantised checkpoint"
         )

@@ -6,6 +6,9 @@ from typing import Any
 
 from augur_model.errors import ConfigError
 
+# Of a wrong value, in messages; a damaged file may hold any text.
+_SHOWN_CHARACTERS = 200
+
 
 class ConfigReader:
     """Reads values out of parsed JSON and checks their types.
@@ -93,6 +96,7 @@ class ConfigReader:
 
     def _wrong(self, key: str, value: Any, expected: str) -> ConfigError:
         return ConfigError(
-            f"config.json: {self._prefix}{key} is {value!r} ({type(value).__name__}), "
+            f"config.json: {self._prefix}{key} is {value!r:.{_SHOWN_CHARACTERS}} "
+            f"({type(value).__name__}), "
             f"expected {expected}"
         )

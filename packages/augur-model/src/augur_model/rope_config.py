@@ -20,6 +20,12 @@ _YARN_KEYS = frozenset(
     }
 )
 
+# Far beyond any model on both sides. Outside, the frequencies are no longer finite numbers, or the
+# formula divides by zero: at a base of 1 every dimension would turn alike.
+_THETA_RANGE = (1.01, 1e30)
+_YARN_RANGE = (1e-3, 1e6)
+_MAX_POSITIONS = 2**31
+
 
 @dataclass(frozen=True)
 class Yarn:
@@ -48,8 +54,8 @@ def read_rope_theta(reader: ConfigReader) -> float:
     """The base of the frequencies, from wherever transformers 4 or 5 wrote it."""
     for section in _sections(reader):
         if section.get("rope_theta") is not None:
-            return section.positive_float("rope_theta")
-    return reader.positive_float("rope_theta")
+            return _between(section, "rope_theta", *_THETA_RANGE)
+    return _between(reader, "rope_theta", *_THETA_RANGE)
 
 
 def read_yarn(reader: ConfigReader) -> Yarn | None:
@@ -78,7 +84,9 @@ def _rope_type(section: ConfigReader) -> str:
     # "type" is the older spelling; a scaling named by either must not be passed over.
     for rope_type in (section.get("rope_type"), section.get("type")):
         if rope_type not in (None, "default", "yarn"):
-            raise UnsupportedModelError(f"rope_type is {rope_type!r}; supported: default, yarn")
+            raise UnsupportedModelError(
+                f"rope_type is {rope_type!r:.200}; supported: default, yarn"
+            )
         if rope_type == "yarn":
             return "yarn"
     return "default"
@@ -89,23 +97,39 @@ def _yarn(section: ConfigReader, reader: ConfigReader) -> Yarn:
     if unknown:
         supported = ", ".join(sorted(_YARN_KEYS))
         raise UnsupportedModelError(
-            f"the YaRN settings name {', '.join(unknown)}; supported: {supported}"
+            f"the YaRN settings name {', '.join(map(repr, unknown)):.200}; supported: {supported}"
         )
-    factor = section.positive_float("factor")
+    factor = _between(section, "factor", *_YARN_RANGE)
     if section.get("original_max_position_embeddings") is not None:
-        original = section.positive_int("original_max_position_embeddings")
+        original = _positions(section, "original_max_position_embeddings")
     else:
         # As transformers: the positions that the config names are then the original ones.
-        original = reader.positive_int("max_position_embeddings")
+        original = _positions(reader, "max_position_embeddings")
     if section.get("attention_factor") is not None:
-        attention_factor = section.positive_float("attention_factor")
+        attention_factor = _between(section, "attention_factor", *_YARN_RANGE)
     else:
         attention_factor = 1.0 if factor <= 1 else 0.1 * math.log(factor) + 1.0
     return Yarn(
         factor=factor,
         original_max_position_embeddings=original,
         attention_factor=attention_factor,
-        beta_fast=section.positive_float("beta_fast", 32.0),
-        beta_slow=section.positive_float("beta_slow", 1.0),
+        beta_fast=_between(section, "beta_fast", *_YARN_RANGE, default=32.0),
+        beta_slow=_between(section, "beta_slow", *_YARN_RANGE, default=1.0),
         truncate=section.boolean("truncate", default=True),
     )
+
+
+def _between(
+    section: ConfigReader, key: str, low: float, high: float, *, default: float | None = None
+) -> float:
+    value = section.positive_float(key, default)
+    if not low <= value <= high:
+        raise ConfigError(f"config.json: {key} is {value}, expected {low:g} to {high:g}")
+    return value
+
+
+def _positions(section: ConfigReader, key: str) -> int:
+    value = section.positive_int(key)
+    if value > _MAX_POSITIONS:
+        raise ConfigError(f"config.json: {key} is above {_MAX_POSITIONS}, which no model can be")
+    return value

@@ -1,6 +1,12 @@
 """Pure functions, one formula each: what a kernel is checked against."""
 
-from augur_model.ops.attention import causal_mask, eager_attention, repeat_kv, sdpa_attention
+from augur_model.ops.attention import (
+    causal_mask,
+    eager_attention,
+    eager_f32_attention,
+    repeat_kv,
+    sdpa_attention,
+)
 from augur_model.ops.norm import rms_norm
 from augur_model.ops.rope import (
     apply_rope,
@@ -10,17 +16,19 @@ from augur_model.ops.rope import (
     yarn_inverse_frequencies,
 )
 from augur_model.ops.swiglu import swiglu
-from augur_model.ops.table import EAGER, OPS_BY_ATTENTION, SDPA, Ops
+from augur_model.ops.table import EAGER, EAGER_F32, OPS_BY_ATTENTION, SDPA, Ops
 from augur_model.ops.window import within_window
 
 __all__ = [
     "EAGER",
+    "EAGER_F32",
     "OPS_BY_ATTENTION",
     "SDPA",
     "Ops",
     "apply_rope",
     "causal_mask",
     "eager_attention",
+    "eager_f32_attention",
     "inverse_frequencies",
     "repeat_kv",
     "rms_norm",

@@ -1,6 +1,6 @@
 """Grouped-query attention (Ainslie et al., 2023, arXiv:2305.13245) over cached keys and values.
 
-Both functions compute `softmax(q k^T * scale + mask) v`, with the same arguments:
+All functions compute `softmax(q k^T * scale + mask) v`, with the same arguments:
 
 - query: `[batch, num_heads, query_length, head_dim]`
 - key, value: `[batch, num_kv_heads, key_length, head_dim]`; key/value head j serves the
@@ -56,6 +56,20 @@ def eager_attention(
         scores = scores + torch.zeros_like(mask, dtype=scores.dtype).masked_fill(~mask, hidden)
     weights = functional.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
     return torch.matmul(weights, value)
+
+
+def eager_f32_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float
+) -> Tensor:
+    """The formula written out in float32 whatever the dtype, rounded once at the end.
+
+    For float16, whose largest number is 65504: Qwen's queries and keys can be so large that their
+    products go beyond it, and `eager_attention` then gives NaN. Here the result is finite wherever
+    the inputs are, since it is a mean of the values. In float32 it is `eager_attention` itself;
+    in half precision it is the more exact of the two, and not equal to transformers' bits.
+    """
+    in_float32 = (query.float(), key.float(), value.float())
+    return eager_attention(*in_float32, mask, scale).to(query.dtype)
 
 
 def sdpa_attention(

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from torch import Tensor
 from torch.nn import functional
 
-from augur_model.ops.attention import eager_attention, sdpa_attention
+from augur_model.ops.attention import eager_attention, eager_f32_attention, sdpa_attention
 from augur_model.ops.norm import rms_norm
 from augur_model.ops.rope import apply_rope
 from augur_model.ops.swiglu import swiglu
@@ -46,8 +46,13 @@ EAGER = Ops(
 )
 """The reference: plain PyTorch, bit-exact with transformers' eager modules on CPU."""
 
+EAGER_F32 = replace(EAGER, attention=eager_f32_attention)
+"""Attention in float32, which does not overflow in float16; all else as the reference."""
+
 SDPA = replace(EAGER, attention=sdpa_attention)
 """Fused attention; all else as the reference."""
 
-OPS_BY_ATTENTION: Mapping[str, Ops] = MappingProxyType({"eager": EAGER, "sdpa": SDPA})
+OPS_BY_ATTENTION: Mapping[str, Ops] = MappingProxyType(
+    {"eager": EAGER, "eager-f32": EAGER_F32, "sdpa": SDPA}
+)
 """The tables under the names that users choose them by."""
