@@ -168,6 +168,20 @@ def test_messages_of_the_wrong_shape_are_refused(
         tokenizer.apply_chat_template(messages)
 
 
+@pytest.mark.parametrize("call", ["apply_chat_template", "encode_chat"])
+def test_messages_that_nest_without_end_are_refused(tokenizer: Tokenizer, call: str) -> None:
+    itself: list[Any] = []
+    itself.append(itself)
+    deep: Any = "x"
+    for _ in range(64):
+        deep = {"a": deep}
+    message = {"role": "assistant", "content": "Hi"}
+    for nested in (itself, {"a": deep}):
+        with pytest.raises(ChatTemplateError, match=r"^messages\[0\].* nested more than 64 deep"):
+            getattr(tokenizer, call)([{**message, "tool_calls": nested}])
+    assert getattr(tokenizer, call)([{**message, "tool_calls": deep}])
+
+
 @pytest.mark.parametrize(
     ("tools", "reason"), [({"name": "f"}, "tools is a dict"), ([print], r"tools\[0\] is a builtin")]
 )

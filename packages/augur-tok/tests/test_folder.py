@@ -137,8 +137,10 @@ def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("{", "tokenizers library reads"),
-        ("[]", "tokenizers library reads"),
+        ("{", "is not valid JSON"),
+        ("[]", "holds a JSON list"),
+        ("{}", "tokenizers library reads"),
+        ('{"version": ' + "9" * 5_000 + "}", "is not valid JSON"),
         (b"\xff\xfe", "is not UTF-8"),
         ("version https://git-lfs.github.com/spec/v1\noid sha256:0", "Git LFS pointer"),
     ],
@@ -154,8 +156,18 @@ def test_a_broken_tokenizer_json_is_named(
     ("change", "reason"),
     [
         ({"decoder": None}, "decoder NoneType"),
-        ({"normalizer": {"type": "Lowercase"}}, "comes back from its ids"),
-        ({"pre_tokenizer": {"type": "Whitespace"}}, "comes back from its ids"),
+        ({"pre_tokenizer": None}, "comes back from its ids"),
+        ({"normalizer": {"type": "Lowercase"}}, "normalizer has a step of type 'Lowercase'"),
+        ({"pre_tokenizer": {"type": "Whitespace"}}, "has a step of type 'Whitespace'"),
+        (
+            {"normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend"}]}},
+            "normalizer has a step of type 'Prepend'",
+        ),
+        (
+            {"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a+)+$"}}},
+            r"splits text by \{'Regex': '\(a\+\)\+\$'\}; only Qwen's pattern",
+        ),
+        ({"decoder": [1]}, r"decoder holds \[1\]"),
     ],
 )
 def test_a_tokenizer_json_of_another_kind_is_refused(

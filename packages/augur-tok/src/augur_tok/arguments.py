@@ -4,6 +4,7 @@ import operator
 from typing import SupportsIndex
 
 from augur_tok.errors import TokenizerError
+from augur_tok.shown import shown
 
 
 def checked_text(text: object) -> str:
@@ -34,8 +35,8 @@ def checked_token_id(token_id: SupportsIndex) -> int:
         number = operator.index(token_id)
     except TypeError as error:
         raise TokenizerError(
-            f"token ids are integers, found {type(token_id).__name__} {token_id!r}."
+            f"token ids are integers, found {type(token_id).__name__} {shown(token_id)}."
         ) from error
     if number < 0:
-        raise TokenizerError(f"token ids start at 0, found {number}.")
+        raise TokenizerError(f"token ids start at 0, found {shown(number)}.")
     return number

@@ -13,7 +13,10 @@ from augur_tok.backend_checks import (
 )
 from augur_tok.declared_tokens import CONFIG_FILE, QWEN2_CLASSES, DeclaredTokens
 from augur_tok.errors import TokenizerError
+from augur_tok.library_errors import library_errors
+from augur_tok.pipeline_checks import check_pipeline
 from augur_tok.qwen2_bpe import qwen2_bpe
+from augur_tok.shown import shown
 from augur_tok.text_files import read_json_object, read_text
 
 
@@ -39,10 +42,13 @@ def open_backend(
             f"{folder} has no tokenizer: expected tokenizer.json, or both vocab.json and "
             f"merges.txt ({found} of the two is there). Fetch the checkpoint's tokenizer files."
         )
-    _add_declared_tokens(origin, backend, declared)
-    check_added_tokens_match_anywhere(origin, backend)
-    check_byte_level(origin, backend)
-    check_adds_nothing(origin, backend)
+    with library_errors(
+        f"{origin} and the files beside it make no tokenizer", "Fetch the tokenizer's files again."
+    ):
+        _add_declared_tokens(origin, backend, declared)
+        check_added_tokens_match_anywhere(origin, backend)
+        check_byte_level(origin, backend)
+        check_adds_nothing(origin, backend)
     return backend
 
 
@@ -60,21 +66,21 @@ def without_added_tokens(backend: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
 
 
 def _from_tokenizer_json(path: Path) -> tokenizers.Tokenizer:
-    text = read_text(path)
-    try:
-        backend = tokenizers.Tokenizer.from_str(text)
-    except Exception as error:  # the library raises bare Exception
-        raise TokenizerError(
-            f"{path} is not a file that the tokenizers library reads ({error}). "
-            "Fetch it again; if it is whole, upgrade tokenizers."
-        ) from error
+    document = read_json_object(path)
+    check_pipeline(path, document)
+    with library_errors(
+        f"{path} is not a file that the tokenizers library reads",
+        "Fetch it again; if it is whole, upgrade tokenizers.",
+    ):
+        backend = tokenizers.Tokenizer.from_str(read_text(path))
     # The library gives an added token the next free id, whatever the file says.
-    for token in read_json_object(path).get("added_tokens", []):
+    for token in document.get("added_tokens", []):
         found = backend.token_to_id(token["content"])
         if found != token["id"]:
             raise TokenizerError(
-                f"{path}: the added token {token['content']!r} has the id {token['id']}, which "
-                f"leaves a gap: the tokenizers library reads it as {found}. Fetch the file again."
+                f"{path}: the added token {shown(token['content'])} has the id {token['id']}, "
+                f"which leaves a gap: the tokenizers library reads it as {found}. Fetch the "
+                "file again."
             )
     # A file may carry the lengths of its training batches; a prompt is neither cut nor filled up.
     backend.no_truncation()
@@ -90,7 +96,7 @@ def _check_config_of_vocab(
     kind = config.get("tokenizer_class", QWEN2_CLASSES[0])
     if kind not in QWEN2_CLASSES:
         raise TokenizerError(
-            f"{path}: tokenizer_class is {kind!r}; from vocab.json and merges.txt only "
+            f"{path}: tokenizer_class is {shown(kind)}; from vocab.json and merges.txt only "
             f"{QWEN2_CLASSES[0]} can be built. Use a checkpoint that has tokenizer.json."
         )
     for key in ("add_bos_token", "add_eos_token", "add_prefix_space"):

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from augur_tok.errors import ChatTemplateError
+from augur_tok.shown import shown
 
 # Names that transformers' apply_chat_template takes as options of its own. As template variables
 # they would do nothing, so they are refused.
@@ -22,6 +23,9 @@ NOT_VARIABLES = frozenset(
         "truncation",
     }
 )
+
+# Deeper than any schema, and well within what Python recurses.
+MAX_DEPTH = 64
 
 # The keys under which APIs pass an assistant's reasoning; the first is what templates read.
 REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
@@ -74,12 +78,16 @@ def plain_variables(variables: Mapping[str, object]) -> dict[str, Any]:
     return {name: plain_data(name, value) for name, value in variables.items()}
 
 
-def plain_data(where: str, value: object) -> Any:
+def plain_data(where: str, value: object, depth: int = 0) -> Any:
     """A copy made of JSON's types alone, so that a template can reach no object's methods.
 
     Raises:
-        ChatTemplateError: a value of another type; `where` names it.
+        ChatTemplateError: a value of another type, or nested too deeply; `where` names it.
     """
+    if depth > MAX_DEPTH:
+        raise ChatTemplateError(
+            f"{where[:80]}... is nested more than {MAX_DEPTH} deep. Hand over less, or as text."
+        )
     if value is None or isinstance(value, bool):
         return value
     # A subclass (an enum, say) may print as something else: its plain value is what counts.
@@ -91,11 +99,15 @@ def plain_data(where: str, value: object) -> Any:
         return float.__float__(value)
     if isinstance(value, Mapping):
         return {
-            plain_data(f"{where}, a key", key): plain_data(f"{where}[{key!r}]", item)
+            plain_data(f"{where}, a key", key, depth + 1): plain_data(
+                f"{where}[{shown(key)}]", item, depth + 1
+            )
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        items = [plain_data(f"{where}[{place}]", item) for place, item in enumerate(value)]
+        items = [
+            plain_data(f"{where}[{place}]", item, depth + 1) for place, item in enumerate(value)
+        ]
         return items if isinstance(value, list) else tuple(items)
     raise ChatTemplateError(
         f"{where} is a {type(value).__name__}, expected text, a number, a bool, None, a list or a "
@@ -110,13 +122,13 @@ def _plain_message(where: str, message: object) -> dict[str, Any]:
         )
     # Some APIs write a missing content or tool call as None, which templates would print.
     plain = {
-        key: plain_data(f"{where}[{key!r}]", value)
+        key: plain_data(f"{where}[{shown(key)}]", value)
         for key, value in message.items()
         if value is not None
     }
     if not isinstance(plain.get("role"), str):
         raise ChatTemplateError(
-            f"{where} has the role {plain.get('role')!r}, expected a text such as 'user'."
+            f"{where} has the role {shown(plain.get('role'))}, expected a text such as 'user'."
         )
     _check_content(where, plain)
     reasoning = next((plain[key] for key in REASONING_KEYS if key in plain), None)
@@ -132,6 +144,7 @@ def _check_content(where: str, message: Mapping[str, Any]) -> None:
     is_blocks = isinstance(content, list) and all(isinstance(item, dict) for item in content)
     if not isinstance(content, str) and not is_blocks:
         raise ChatTemplateError(
-            f"{where} (role {message['role']!r}) has the content {content!r}, expected a text or a "
-            "list of content blocks (dicts); only a message with tool_calls may lack it."
+            f"{where} (role {shown(message['role'])}) has the content {shown(content)}, "
+            "expected a text or a list of content blocks (dicts); only a message with tool_calls "
+            "may lack it."
         )

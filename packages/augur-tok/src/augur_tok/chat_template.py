@@ -4,12 +4,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from jinja2 import Template
-
 from augur_tok.chat_messages import plain_messages, plain_tools, plain_variables
 from augur_tok.control_marks import Marks, break_tags, mark_literals, split_marked, unused_marks
 from augur_tok.errors import ChatTemplateError
-from augur_tok.jinja_environment import chat_environment
+from augur_tok.jinja_environment import ChatEnvironment, CompiledTemplate
+from augur_tok.template_budget import Budget, weight
+
+MAX_WORDS = 1_000
+MAX_PATTERN = 200
+MAX_COMPILATIONS = 4
 
 
 class ChatTemplate:
@@ -30,24 +33,21 @@ class ChatTemplate:
             named: "eos_token" and the like with their texts, as variables for the template.
             special: the texts of the special tokens.
             tags: the texts of the other added tokens.
-
-        Raises:
-            ChatTemplateError: the source is not a Jinja template.
         """
         self._named = dict(named)
         self._special = frozenset(special)
         self._tags = frozenset(tags)
         self._source = source
-        self._environment = chat_environment()
-        self._template = self._compiled()
+        self._compilations: dict[Marks | None, CompiledTemplate] = {}
 
     def render(self, context: Mapping[str, Any]) -> str:
         """The text of a chat; `context` comes from `chat_context`.
 
         Raises:
-            ChatTemplateError: the template refuses the messages or fails on them.
+            ChatTemplateError: the source is not a Jinja template, or it refuses the messages,
+                fails on them, or takes more than `template_budget` allows.
         """
-        return _rendered(self._template, {**self._named, **context})
+        return self._rendered({**self._named, **context})
 
     def render_pieces(self, context: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
         """The same text cut into (text, is_token): added tokens and plain text between them.
@@ -75,20 +75,42 @@ class ChatTemplate:
             for name, text in self._named.items()
         }
         messages = break_tags(context["messages"], self._tags, marks)
-        return _rendered(self._compiled(marks), {**named, **context, "messages": messages})
+        return self._rendered({**named, **context, "messages": messages}, marks)
 
-    def _compiled(self, marks: Marks | None = None) -> Template:
+    def _rendered(self, context: Mapping[str, Any], marks: Marks | None = None) -> str:
+        template = self._compiled(marks)
         try:
-            tree = self._environment.parse(self._source)
+            return ChatEnvironment(Budget(weight(self._source, context))).render(template, context)
+        except ChatTemplateError:
+            raise
+        except Exception as error:  # a template may fail in any way that Python can
+            raise ChatTemplateError(
+                "the checkpoint's chat template failed on these messages "
+                f"({type(error).__name__}): {_shortened(error)}"
+            ) from error
+
+    def _compiled(self, marks: Marks | None) -> CompiledTemplate:
+        """The template with these marks in it; nearly all chats have the same."""
+        if marks not in self._compilations:
+            if len(self._compilations) == MAX_COMPILATIONS:
+                self._compilations.clear()
+            self._compilations[marks] = self._compile(marks)
+        return self._compilations[marks]
+
+    def _compile(self, marks: Marks | None) -> CompiledTemplate:
+        environment = ChatEnvironment(Budget(0))
+        try:
+            tree = environment.parse(self._source)
             if marks is not None:
                 mark_literals(tree, self._special, marks)
-            return self._environment.from_string(tree)
+            return environment.compiled(tree)
         except ChatTemplateError:
             raise
         except Exception as error:  # the compiler lets Python's own errors through, too
             raise ChatTemplateError(
-                f"the checkpoint's chat template is not valid Jinja ({error}). "
-                "Fetch the checkpoint's tokenizer files again, or use raw text."
+                "the checkpoint's chat template is not valid Jinja, or uses what augur does not "
+                f"take in a template ({_shortened(error)}). Fetch the checkpoint's tokenizer "
+                "files again, or use raw text."
             ) from error
 
 
@@ -108,6 +130,11 @@ def chat_context(
     """
 
     def strftime_now(pattern: str) -> str:
+        if len(pattern) > MAX_PATTERN:
+            raise ChatTemplateError(
+                f"the chat template asks for the date in a pattern of {len(pattern):,} characters, "
+                f"expected at most {MAX_PATTERN}. Use another checkpoint's tokenizer files."
+            )
         return now.strftime(pattern)
 
     return {
@@ -120,11 +147,7 @@ def chat_context(
     }
 
 
-def _rendered(template: Template, context: Mapping[str, Any]) -> str:
-    try:
-        return template.render(context)
-    except Exception as error:  # a template may fail in any way that Python can
-        raise ChatTemplateError(
-            "the checkpoint's chat template failed on these messages "
-            f"({type(error).__name__}): {error}"
-        ) from error
+def _shortened(error: Exception) -> str:
+    """An error's words: a template may write them, as long as it likes."""
+    words = str(error)
+    return words if len(words) <= MAX_WORDS else f"{words[:MAX_WORDS]}..."

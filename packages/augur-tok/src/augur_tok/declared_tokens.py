@@ -7,12 +7,16 @@ from typing import Any
 
 import tokenizers
 
+from augur_tok.arguments import checked_text
 from augur_tok.errors import TokenizerError
+from augur_tok.shown import shown
 from augur_tok.text_files import read_json_object_if_present
 
 CONFIG_FILE = "tokenizer_config.json"
 LEGACY_NAMES_FILE = "special_tokens_map.json"
 LEGACY_IDS_FILE = "added_tokens.json"
+
+MAX_ID_DIGITS = 10  # of 32 bits
 
 # The names under which a configuration singles out a token; chat templates see them as variables.
 # Source: transformers' list.
@@ -81,15 +85,15 @@ def _tokens_of_config(path: Path, entries: object) -> dict[int, tokenizers.Added
         )
     added = {}
     for key, entry in entries.items():
-        if not isinstance(entry, dict) or not key.isdecimal():
+        if not isinstance(entry, dict) or not key.isdecimal() or len(key) > MAX_ID_DIGITS:
             raise TokenizerError(
-                f"{path}: added_tokens_decoder holds {key!r}: {entry!r}, expected an id and an "
-                "object with the token's content and flags. Fetch the file again."
+                f"{path}: added_tokens_decoder holds {shown(key)}: {shown(entry)}, expected an "
+                "id and an object with the token's content and flags. Fetch the file again."
             )
         _text(path, f"added_tokens_decoder[{key}]", entry)
         try:
             added[int(key)] = tokenizers.AddedToken(**entry)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise TokenizerError(
                 f"{path}: added_tokens_decoder[{key}] has a flag that is no bool ({error}). "
                 "Fetch the file again."
@@ -102,9 +106,10 @@ def _tokens_of_legacy_file(path: Path, special: frozenset[str]) -> dict[int, tok
     for text, token_id in read_json_object_if_present(path).items():
         if type(token_id) is not int or token_id < 0:
             raise TokenizerError(
-                f"{path}: {text!r} has the id {token_id!r}, expected an integer from 0 on. "
-                "Fetch the file again."
+                f"{path}: {shown(text)} has the id {shown(token_id)}, expected an integer "
+                "from 0 on. Fetch the file again."
             )
+        _text(path, "the list", text)
         # The file has no flags; these are the ones transformers gives such a token.
         flag = text in special
         added[token_id] = tokenizers.AddedToken(text, special=flag, normalized=not flag)
@@ -135,6 +140,9 @@ def _text(path: Path, key: str, value: object) -> str:
     text = value.get("content") if isinstance(value, dict) else value
     if not isinstance(text, str) or not text:
         raise TokenizerError(
-            f"{path}: {key} holds {value!r}, expected a token's text. Fetch the file again."
+            f"{path}: {key} holds {shown(value)}, expected a token's text. Fetch the file again."
         )
-    return text
+    try:
+        return checked_text(text)
+    except TokenizerError as error:
+        raise TokenizerError(f"{path}: {key}: {error} Fetch the file again.") from None

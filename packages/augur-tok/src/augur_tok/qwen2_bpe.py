@@ -6,6 +6,8 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from augur_tok.errors import TokenizerError
+from augur_tok.library_errors import library_errors
+from augur_tok.shown import shown
 from augur_tok.text_files import read_json_object, read_text
 
 # Where text is cut before BPE: contractions, words with one leading character, single digits,
@@ -24,12 +26,10 @@ def qwen2_bpe(vocab: Path, merges: Path) -> tokenizers.Tokenizer:
         TokenizerError: a file is missing or malformed, or the two do not belong together.
     """
     vocabulary, pairs = _vocabulary(vocab), _merge_pairs(merges)
-    try:
+    with library_errors(
+        f"{vocab} and {merges.name} do not make a BPE together", "Fetch both again."
+    ):
         model = models.BPE(vocab=vocabulary, merges=pairs)
-    except Exception as error:  # the library raises bare Exception
-        raise TokenizerError(
-            f"{vocab} and {merges.name} do not make a BPE together ({error}). Fetch both again."
-        ) from error
     backend = tokenizers.Tokenizer(model)
     backend.normalizer = normalizers.NFC()
     backend.pre_tokenizer = pre_tokenizers.Sequence(
@@ -47,8 +47,8 @@ def _vocabulary(path: Path) -> dict[str, int]:
     for token, token_id in vocabulary.items():
         if type(token_id) is not int or not 0 <= token_id < 2**32:
             raise TokenizerError(
-                f"{path}: {token!r} has the id {token_id!r}, expected an integer from 0 on. "
-                "Fetch the file again."
+                f"{path}: {shown(token)} has the id {shown(token_id)}, expected an integer "
+                "from 0 on. Fetch the file again."
             )
     if len(set(vocabulary.values())) < len(vocabulary):
         raise TokenizerError(f"{path}: two tokens have the same id. Fetch the file again.")
@@ -64,7 +64,7 @@ def _merge_pairs(path: Path) -> list[tuple[str, str]]:
         left, separator, right = line.partition(" ")
         if not (left and separator and right) or " " in right:
             raise TokenizerError(
-                f"{path}, line {number}: found {line!r}, expected two tokens with a space "
+                f"{path}, line {number}: found {shown(line)}, expected two tokens with a space "
                 "between. Fetch the file again."
             )
         pairs.append((left, right))

@@ -10,6 +10,9 @@ from augur_tok.text_files import read_text
 
 DEFAULT = "default"
 
+# Qwen's longest has about 10,000.
+MAX_CHARACTERS = 200_000
+
 
 def read_templates(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
     """The chat templates by name; a checkpoint's only one is named "default".
@@ -26,7 +29,14 @@ def read_templates(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
     single = folder / "chat_template.jinja"
     if single.is_file():
         templates[DEFAULT] = read_text(single)
-    return templates or _templates_of_config(folder / CONFIG_FILE, config.get("chat_template"))
+    templates = templates or _templates_of_config(folder / CONFIG_FILE, config.get("chat_template"))
+    for name, text in templates.items():
+        if len(text) > MAX_CHARACTERS:
+            raise TokenizerError(
+                f"{folder}: the chat template {name!r} has {len(text):,} characters, expected at "
+                f"most {MAX_CHARACTERS:,}. Fetch the checkpoint's tokenizer files again."
+            )
+    return templates
 
 
 def _templates_of_config(path: Path, entry: object) -> dict[str, str]:

@@ -8,14 +8,23 @@ from augur_tok.errors import TokenizerError
 
 LFS_POINTER_START = "version https://git-lfs"
 
+# Qwen's largest is about 11 MB.
+MAX_BYTES = 100_000_000
+
 
 def read_text(path: Path) -> str:
     """The text of a UTF-8 file.
 
     Raises:
-        TokenizerError: the file cannot be read, is not UTF-8, or is a Git LFS pointer.
+        TokenizerError: the file cannot be read, is too large, is not UTF-8, or is a Git LFS
+            pointer.
     """
     try:
+        if path.stat().st_size > MAX_BYTES:
+            raise TokenizerError(
+                f"{path} has {path.stat().st_size:,} bytes, expected at most {MAX_BYTES:,}: it is "
+                "no tokenizer file. Fetch the checkpoint's files again."
+            )
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise TokenizerError(
@@ -42,7 +51,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
     """
     try:
         value = json.loads(read_text(path))
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a ValueError for a number of 5,000 digits
         raise TokenizerError(
             f"{path} is not valid JSON ({error}). It may be cut short: fetch it again."
         ) from error

@@ -14,6 +14,8 @@ from augur_tok.backend import open_backend, without_added_tokens
 from augur_tok.chat_template import ChatTemplate, chat_context
 from augur_tok.declared_tokens import CONFIG_FILE, DeclaredTokens, declared_tokens
 from augur_tok.errors import ChatTemplateError, TokenizerError
+from augur_tok.library_errors import library_errors
+from augur_tok.shown import shown
 from augur_tok.stream import StreamDecoder
 from augur_tok.template_files import DEFAULT, read_templates
 from augur_tok.text_files import read_json_object_if_present
@@ -90,7 +92,7 @@ class Tokenizer:
         token_id = self._backend.token_to_id(checked_text(token))
         if token_id is None:
             raise TokenizerError(
-                f"the vocabulary has no token {token!r}. Use encode for text; tokens spell a "
+                f"the vocabulary has no token {shown(token)}. Use encode for text; tokens spell a "
                 "leading space as 'Ġ'."
             )
         return token_id
@@ -109,7 +111,9 @@ class Tokenizer:
             TokenizerError: the text is no str, or holds a lone surrogate.
         """
         backend = self._backend if allow_special else self._plain_backend
-        return backend.encode(checked_text(text), add_special_tokens=False).ids
+        checked = checked_text(text)
+        with library_errors("the tokenizers library fails on this text", "Report it there."):
+            return backend.encode(checked, add_special_tokens=False).ids
 
     def decode(
         self, token_ids: Iterable[SupportsIndex], *, skip_special_tokens: bool = False
@@ -200,9 +204,15 @@ class Tokenizer:
                 f"the checkpoint has no {name} chat template{known}. Use raw text: encode the "
                 "prompt itself."
             )
+        source = self._templates[name]
+        if not source.strip():
+            raise ChatTemplateError(
+                f"the checkpoint's {name} chat template is empty, so that no message would reach "
+                "the model. Fetch the checkpoint's tokenizer files again, or use raw text."
+            )
         if name not in self._compiled:
             self._compiled[name] = ChatTemplate(
-                self._templates[name],
+                source,
                 named=self._added.named,
                 special=self._added.special,
                 tags=self._added.tags,
