@@ -17,7 +17,7 @@ import json
 import re
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -25,6 +25,7 @@ from typing import Self
 from urllib.parse import unquote, urlsplit
 
 LARGE_SUFFIXES = (".safetensors", ".bin", ".gguf")
+PIECE_BYTES = 2**16
 
 
 @dataclass
@@ -60,6 +61,9 @@ class HubStandIn:
         self.broken_files: set[str] = set()
         # Bytes after which the next download of a file is cut off, once per file.
         self.cut_after: dict[str, int] = {}
+        # Called with the file's name after each piece of a file that was sent, on the thread that
+        # sends; what time it takes slows the download down.
+        self.on_piece: Callable[[str], None] | None = None
         self.connections: list[socket.socket] = []
         handler = type("Handler", (_Handler,), {"stand_in": self})
         self._servers = [ThreadingHTTPServer(("127.0.0.1", 0), handler) for _ in range(2)]
@@ -125,6 +129,10 @@ class _Handler(BaseHTTPRequestHandler):
         super().setup()
         self.stand_in.connections.append(self.connection)
 
+    def handle(self) -> None:
+        with contextlib.suppress(ConnectionError):  # a client that was killed says no goodbye
+            super().handle()
+
     def log_message(self, format: str, *args: object) -> None:
         pass
 
@@ -183,7 +191,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_info(self, repo_id: str, revision: str) -> None:
         if found := self._find(repo_id, revision):
             commit, files = found
-            siblings = [{"rfilename": name} for name in files]
+            with_digests = "blobs=" in urlsplit(self.path).query
+            siblings = [
+                {"rfilename": name} | (_file_metadata(name, data) if with_digests else {})
+                for name, data in files.items()
+            ]
             self._send_json({"id": repo_id, "sha": commit, "siblings": siblings})
 
     def _send_tree(self, repo_id: str, revision: str) -> None:
@@ -251,11 +263,38 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if self.command == "GET":
+        if self.command == "GET" and self.stand_in.on_piece is None:
             self.wfile.write(body[:cut])
+        elif self.command == "GET":
+            self._send_in_pieces(body[:cut])
         if cut is not None:
             self.wfile.flush()
             self.close_connection = True
+
+    def _send_in_pieces(self, body: bytes) -> None:
+        name = self.path.rpartition("/")[2]
+        for start in range(0, len(body), PIECE_BYTES):
+            try:
+                self.wfile.write(body[start : start + PIECE_BYTES])
+            except ConnectionError:  # the client was killed
+                self.close_connection = True
+                return
+            if self.stand_in.on_piece is not None:
+                self.stand_in.on_piece(name)
+
+
+def _file_metadata(name: str, data: bytes) -> dict[str, object]:
+    metadata: dict[str, object] = {"size": len(data), "blobId": _etag(data, large=False)}
+    if name.endswith(LARGE_SUFFIXES):
+        # git has the pointer in the file's place, and the Hub gives that one's id.
+        digest = _etag(data, large=True)
+        pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n" % (
+            digest.encode(),
+            len(data),
+        )
+        metadata["blobId"] = _etag(pointer, large=False)
+        metadata["lfs"] = {"sha256": digest, "size": len(data), "pointerSize": len(pointer)}
+    return metadata
 
 
 def _etag(data: bytes, *, large: bool) -> str:

@@ -91,16 +91,38 @@ def test_a_file_that_changed_since_it_was_opened_is_named(
 
 
 def test_the_index_is_the_law(tensors: Tensors, write_checkpoint: Write, save: Save) -> None:
-    # In the shard, but not in the map; and a whole file that the map does not name.
+    # A whole file, and a shard, that the map does not name.
+    folder = write_checkpoint(tensors, index=True)
+    for name in ("model.safetensors", "model-00002-of-00002.safetensors"):
+        (folder / name).write_bytes(save({"embed.weight": torch.zeros(1)}))
+    checkpoint = Checkpoint(folder)
+    assert checkpoint.names == tuple(sorted(tensors))
+    assert torch.equal(checkpoint.tensor("embed.weight"), tensors["embed.weight"])
+
+
+def test_a_tensor_that_the_index_does_not_name_is_refused(
+    tensors: Tensors, write_checkpoint: Write
+) -> None:
     folder = write_checkpoint(tensors, index=True)
     index_path = folder / "model.safetensors.index.json"
     index = json.loads(index_path.read_text(encoding="utf-8"))
     del index["weight_map"]["layer.bias"]
     index_path.write_text(json.dumps(index), encoding="utf-8")
-    (folder / "model.safetensors").write_bytes(save({"embed.weight": torch.zeros(1)}))
-    checkpoint = Checkpoint(folder)
-    assert checkpoint.names == ("embed.weight", "layer.weight")
-    assert torch.equal(checkpoint.tensor("embed.weight"), tensors["embed.weight"])
+    shard = folder / "model-00001-of-00001.safetensors"
+    message = refusal(folder)
+    assert f'{shard}: holds tensor "layer.bias"' in message
+    assert "model.safetensors.index.json does not name it" in message
+
+
+def test_a_tensor_that_lies_in_two_shards_is_refused(
+    tensors: Tensors, write_checkpoint: Write
+) -> None:
+    # Equal or not: engines differ in which of the two they take.
+    first = {"embed.weight": tensors["embed.weight"], "layer.bias": tensors["layer.bias"]}
+    second = {"layer.bias": tensors["layer.bias"] + 1}
+    message = refusal(write_checkpoint(first, second))
+    assert 'model-00001-of-00002.safetensors: holds tensor "layer.bias"' in message
+    assert "gives it the file model-00002-of-00002.safetensors" in message
 
 
 def test_a_missing_shard_is_named(tensors: Tensors, write_checkpoint: Write) -> None:
@@ -131,6 +153,11 @@ def test_a_tensor_that_is_not_where_the_index_says_is_named(
         "..\\outside.safetensors",
         "C:outside.safetensors",
         "weights.bin",
+        "nul\0.safetensors",
+        "line\n.safetensors",
+        "\ud800.safetensors",
+        "x" * 300 + ".safetensors",
+        ["model.safetensors"],
         "",
         None,
         7,
@@ -147,7 +174,7 @@ def test_an_index_entry_that_is_no_file_beside_it_is_refused(
     text = json.dumps({"weight_map": {"embed.weight": entry}})
     (folder / "model.safetensors.index.json").write_text(text, encoding="utf-8")
     message = refusal(folder)
-    assert repr(entry) in message
+    assert repr(entry)[:60] in message
     assert "Refused" in message
 
 
@@ -168,6 +195,8 @@ def test_an_index_without_a_weight_map_is_refused(
         ("quantization_config", {"quant_method": "gptq", "bits": 4}, "gptq"),
         ("quantization_config", {"bits": 4}, "unnamed"),
         ("compression_config", {"quant_method": "compressed-tensors"}, "compressed-tensors"),
+        ("quantization", {"group_size": 64, "bits": 4}, "unnamed"),
+        ("quantization_config", "awq", "unnamed"),
     ],
 )
 def test_a_quantised_checkpoint_is_refused_by_its_method(

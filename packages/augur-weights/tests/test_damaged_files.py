@@ -1,7 +1,9 @@
 """Files that are not what they should be: one clear sentence each, never a crash."""
 
 import json
+import os
 import struct
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,12 +89,69 @@ ONE = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
         file_of({"a": {**ONE, "dtype": "Q4"}}, bytes(4)),
         file_of({"a": [1, 2, 3]}, bytes(4)),
         file_of({"a": {"dtype": "F32"}}, bytes(4)),
+        file_of({"a": {**ONE, "more": 1}}, bytes(4)),
+        file_of({"a": {**ONE, "shape": [True]}}, bytes(4)),
+        file_of({"a": {**ONE, "shape": [1.0]}}, bytes(4)),
+        file_of({"a": {**ONE, "data_offsets": [0, 4, 4]}}, bytes(4)),
+        file_of({"a": {**ONE, "dtype": ["F32"]}}, bytes(4)),
+        file_of({"__metadata__": [], "a": ONE}, bytes(4)),
+        file_of({"__metadata__": {"format": 1}, "a": ONE}, bytes(4)),
+        file_of({"a": ONE, "b": ONE}, bytes(4)),
+        file_of({"a": ONE, "b": {**ONE, "data_offsets": [8, 12]}}, bytes(12)),
+        struct.pack("<Q", 9) + b'{"\xff": 1}',
     ],
     ids=lambda data: repr(data[:20]),
 )
 def test_a_malformed_file_is_called_unreadable(folder: Path, data: bytes) -> None:
     path = damage(folder, data)
     refusal(folder, path, "ownload it again")
+
+
+def test_overlapping_tensors_are_named_with_both_places(folder: Path) -> None:
+    two = {**ONE, "data_offsets": [2, 6]}
+    path = damage(folder, file_of({"first": ONE, "second": two}, bytes(6)))
+    refusal(folder, path, "overlap or leave holes", '"second" begins at 2, where 4 is expected')
+
+
+def test_a_tensor_that_the_header_names_twice_is_named(folder: Path) -> None:
+    # The library itself takes the last of the two and says nothing.
+    entry = json.dumps(ONE)
+    text = f'{{"a": {entry}, "a": {entry}}}'.encode()
+    path = damage(folder, struct.pack("<Q", len(text)) + text + bytes(4))
+    refusal(folder, path, 'has the key "a" twice')
+
+
+def test_a_header_of_absurd_length_is_not_read(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", 2**33) + b"{")
+        file.truncate(2**34)  # a hole: it takes no room on the disk
+    tracemalloc.start()
+    refusal(folder, str(path), f"{2**33} bytes, expected 2 to {2**23}")
+    assert tracemalloc.get_traced_memory()[1] < 2**20
+    tracemalloc.stop()
+
+
+def test_a_shape_and_its_bytes_that_disagree_are_named(folder: Path) -> None:
+    path = damage(folder, file_of({"a": {**ONE, "shape": [3, 7]}}, bytes(4)))
+    refusal(folder, path, '"a" is given 4 bytes, expected 84 for shape [3, 7] in F32')
+
+
+def test_what_a_file_says_can_neither_break_the_line_nor_steer_the_terminal(folder: Path) -> None:
+    name = "a\n\x1b[2J\u202e" + "x" * 100_000
+    damage(folder, file_of({name: {**ONE, "dtype": "Q4\r"}}, bytes(4)))
+    with pytest.raises(CheckpointError) as caught:
+        Checkpoint(folder)
+    message = str(caught.value)
+    assert message.isprintable()
+    assert r'"a\n\x1b[2J\u202ex' in message
+    assert len(message) < 2001
+
+
+def test_the_end_of_a_long_message_stays() -> None:
+    message = str(CheckpointError("x" * 9000 + " Fetch it again."))
+    assert len(message) < 2001
+    assert message.endswith("xx Fetch it again.")
 
 
 def test_a_dtype_that_torch_cannot_hold_is_named(folder: Path) -> None:
@@ -109,7 +168,14 @@ def test_a_dtype_that_torch_cannot_hold_is_named(folder: Path) -> None:
         (b'"text"', "JSON str"),
         (b"null", "JSON NoneType"),
         (b"\xff\xfe{", "not UTF-8"),
-        (b"[" * 100_000, "not JSON"),
+        (b"[" * 100_000, "nested more than 64 deep"),
+        (b'{"a":' * 70 + b"1" + b"}" * 70, "nested more than 64 deep"),
+        (b'{"twice": 1, "once": 2, "twice": 1}', 'has the key "twice" twice'),
+        (b'{"in": [{"deep": 1, "deep": 2}]}', 'has the key "deep" twice'),
+        (b'{"rms_norm_eps": NaN}', "holds NaN, which is no JSON number"),
+        (b'{"rope_theta": -Infinity}', "holds -Infinity"),
+        (b'{"vocab_size": ' + b"9" * 5000 + b"}", "a number of thousands of digits"),
+        (b'{"a": "' + b"x" * 2**23 + b'"}', "larger than 8388608 bytes"),
         (POINTER, "Git LFS pointer"),
     ],
     ids=lambda value: repr(value[:20]),
@@ -127,3 +193,20 @@ def test_a_json_file_that_is_no_object_is_named(
 def test_a_folder_in_the_place_of_a_file_is_named(folder: Path) -> None:
     (folder / "generation_config.json").mkdir()
     refusal(folder, "generation_config.json", "cannot be read")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize(
+    "name",
+    ["config.json", "generation_config.json", "model.safetensors", "model.safetensors.index.json"],
+)
+def test_a_pipe_in_the_place_of_a_file_is_named_and_not_waited_for(folder: Path, name: str) -> None:
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    refusal(folder, str(folder / name), "a pipe")
+
+
+@pytest.mark.parametrize("name", ["generation_config.json", "model.safetensors.index.json"])
+def test_a_link_that_leads_nowhere_is_not_passed_over(folder: Path, name: str) -> None:
+    (folder / name).symlink_to("gone")
+    refusal(folder, str(folder / name), "cannot be read: No such file")

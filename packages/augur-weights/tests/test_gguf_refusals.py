@@ -3,6 +3,7 @@
 import runpy
 import shutil
 import struct
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -115,11 +116,16 @@ def test_what_cannot_be_imported_is_refused_by_name(case: str, tmp_path: Path):
     [
         (b"", "not a GGUF file: it starts with b''"),
         (b"PK\x03\x04 and so on", r"starts with b'PK\\x03\\x04', expected b'GGUF'"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "looks like a Git LFS pointer"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:1d96\nsize 491400064\n",
+            r"a Git LFS pointer of 74 bytes .* \(491400064 bytes\); fetch it with `git lfs pull`",
+        ),
         (b"GGUF" + struct.pack("<I", 1), "version 1 is not supported, expected version 2 or 3"),
         (b"GGUF" + struct.pack(">I", 3), "a big-endian file"),
         # A count of keys and a length of a string that no file could hold.
-        (b"GGUF" + struct.pack("<IQQ", 3, 0, 2**60), "the file is truncated: a metadata key"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 0, 2**60), "0 tensors and 1152921504606846976 metadata"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 2**60, 0), "1152921504606846976 tensors and 0 metadata"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 0, 9), "the file is truncated: a metadata key"),
         (b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 2**60), "the file is truncated: a metadata key"),
     ],
 )
@@ -149,6 +155,17 @@ def test_a_file_cut_anywhere_is_truncated_and_says_so(tmp_path: Path):
             import_gguf(path, cache_dir=tmp_path / "cache")
 
 
+def test_a_damaged_scale_is_refused_without_a_warning_before_the_message(tmp_path: Path):
+    model = tiny.tiny_model("Q8_0")
+    blocks, _ = model.tensors["blk.0.ffn_up.weight"]
+    blocks[3, :2] = (0, 0x7C)  # the first block's float16 scale in row 3: infinity
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(GGUFError, match=r"'blk.0.ffn_up.weight' \(Q8_0\) holds values that"):
+            tiny.imported(model, tmp_path)
+
+
 def test_a_full_disk_is_noticed_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -163,5 +180,5 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path):
     path = tiny.tiny_model().write(tmp_path / "tiny.gguf")
     (tmp_path / "cache").write_text("a file where a folder should be", encoding="utf-8")
 
-    with pytest.raises(WeightsError, match=r"cache.* cannot be written.* AUGUR_CACHE"):
+    with pytest.raises(WeightsError, match=r"cache.*: a file is where a folder.* AUGUR_CACHE"):
         import_gguf(path, cache_dir=tmp_path / "cache")

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from augur_weights import Checkpoint, CheckpointError, SourceError, resolve
+from augur_weights.hub_errors import _file_asked_for
 
 Save = Callable[[dict[str, torch.Tensor]], bytes]
 
@@ -154,7 +155,10 @@ def test_a_run_after_a_failed_one_fetches_only_what_is_missing(
     first, second = sharded(repository_files, tensors, save)
     hub.add("org/sharded", repository_files)
     hub.broken_files = {second}
-    assert "503" in failure("org/sharded")
+    message = failure("org/sharded")
+    for part in ('"org/sharded"', f'"{second}" did not arrive', "status 503", "Run again"):
+        assert part in message
+    assert "HF_ENDPOINT" not in message  # it is one file, not the Hub, that is not to be had
     assert first in hub.downloaded()
     hub.broken_files = set()
     hub.requests.clear()
@@ -225,6 +229,44 @@ def test_a_gated_repository_says_where_to_ask(hub: Any, repository_files: dict[s
         assert part in message
 
 
+def test_a_small_file_that_the_hub_does_not_give_is_named(
+    hub: Any, repository_files: dict[str, bytes]
+) -> None:
+    hub.add("org/name", repository_files)
+    hub.broken_files = {"tokenizer.json"}
+    message = failure("org/name")
+    assert '"tokenizer.json" did not arrive' in message
+    assert "status 503" in message
+
+
+@pytest.mark.parametrize(
+    ("url", "file"),
+    [
+        ("https://hub/org/name/resolve/0123/model.safetensors", "model.safetensors"),
+        ("https://hub/org/name/resolve/0123/a%20b/c.json?download=true", "a b/c.json"),
+        (
+            "https://cdn/xet/17ab/4d7a?response-content-disposition=inline%3B+filename%2A%3DUTF-8"
+            "%27%27m-1.safetensors%3B+filename%3D%22m-1.safetensors%22%3B&Expires=1",
+            "m-1.safetensors",
+        ),
+        ("http://127.0.0.1:1/large/4d7a/model.safetensors", "model.safetensors"),
+        ("https://hub/api/models/org/name/revision/main", None),
+        ("https://hub/api/models/org/name/tree/0123?recursive=True", None),
+        ("https://cdn/xet/17ab/4d7a", None),
+    ],
+)
+def test_which_file_a_request_was_for_is_read_from_its_address(url: str, file: str | None) -> None:
+    assert _file_asked_for(url) == file
+
+
+def test_too_many_requests_are_called_so(hub: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)  # huggingface_hub waits between its tries
+    hub.broken_status = 429
+    message = failure("org/name")
+    for part in ("org/name", "status 429", "too many requests", "hf auth login"):
+        assert part in message
+
+
 @pytest.mark.parametrize("status", [403, 500])
 def test_a_hub_that_refuses_or_fails_is_quoted(hub: Any, status: int) -> None:
     hub.broken_status = status
@@ -273,14 +315,14 @@ def test_an_index_that_names_a_missing_shard_is_refused(
     assert "model.safetensors.index.json" in message
 
 
-def test_a_full_disk_is_not_taken_for_a_missing_network(
+def test_a_cache_that_cannot_be_written_is_not_taken_for_a_missing_network(
     hub: Any, repository_files: dict[str, bytes], tmp_path: Path
 ) -> None:
     hub.add("org/name", repository_files)
     (tmp_path / "hub").write_text("in the way", encoding="utf-8")
     message = failure("org/name")
-    assert "cannot be stored in" in message
-    assert str(tmp_path / "hub") in message
+    assert f"cannot be stored in {tmp_path / 'hub'}: a file is where a folder is needed" in message
+    assert "HF_HOME" in message
 
 
 @pytest.mark.parametrize("name", ["org/na me", "a--b", "org/.hidden", "x" * 97])

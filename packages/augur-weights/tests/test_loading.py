@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from augur_weights import Checkpoint, CheckpointError, WeightsError, load_into
+from augur_weights import Checkpoint, CheckpointError, WeightsError, check_fit, load_into
 
 Tensors = dict[str, torch.Tensor]
 Write = Callable[..., Path]
@@ -147,6 +147,38 @@ def test_a_renamed_tensor_is_both_missing_and_left_over(
     message = refusal(Tiny(), write_checkpoint(tensors))
     assert "layer.bias" in message
     assert "layer.shift" in message
+
+
+@pytest.mark.parametrize("suffix", ["qweight", "weight_scale_inv", "SCB"])
+def test_names_of_quantised_weights_are_called_so(
+    suffix: str, tensors: Tensors, write_checkpoint: Write
+) -> None:
+    # As GPTQ, FP8 and bitsandbytes leave them; config.json does not always tell.
+    tensors[f"layer.{suffix}"] = torch.zeros(4, 4, dtype=torch.int8)
+    message = refusal(Tiny(), write_checkpoint(tensors))
+    assert f"layer.{suffix}" in message
+    assert "those of quantised weights, which are not supported" in message
+    del tensors[f"layer.{suffix}"]
+    tensors["layer.more"] = torch.zeros(4)
+    assert "of quantised" not in refusal(Tiny(), write_checkpoint(tensors, folder="other"))
+
+
+def test_whether_a_checkpoint_fits_is_told_without_reading_a_tensor(
+    tensors: Tensors, write_checkpoint: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = Checkpoint(write_checkpoint(tensors))
+    del tensors["layer.bias"]
+    less = Checkpoint(write_checkpoint(tensors, folder="less"))
+
+    def read(*_: object) -> torch.Tensor:
+        raise AssertionError("a tensor was read")
+
+    monkeypatch.setattr(Checkpoint, "tensor", read)
+    module = Tiny()
+    check_fit(module, checkpoint)
+    with pytest.raises(CheckpointError, match=r"not in it: layer\.bias"):
+        check_fit(module, less)
+    assert is_untouched(module)
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (5, 4), (16,), (4, 4, 1)])

@@ -10,9 +10,10 @@ from augur_weights.errors import (
     WeightsError,
 )
 from augur_weights.gguf_import import import_gguf
-from augur_weights.loading import load_into
+from augur_weights.loading import check_fit, load_into
 from augur_weights.progress import Progress
-from augur_weights.resolve import resolve
+from augur_weights.resolve import resolve, resolve_config
+from augur_weights.verify import Verification, verify
 
 __all__ = [
     "DEFAULT_MODEL",
@@ -22,8 +23,12 @@ __all__ = [
     "GGUFError",
     "Progress",
     "SourceError",
+    "Verification",
     "WeightsError",
+    "check_fit",
     "import_gguf",
     "load_into",
     "resolve",
+    "resolve_config",
+    "verify",
 ]

@@ -1,6 +1,7 @@
 """A checkpoint folder, opened: its configs, and its tensors by name."""
 
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +18,24 @@ from augur_weights.layout import (
     require_checkpoint,
     require_weights,
 )
-from augur_weights.safetensors_file import TensorEntry, open_safetensors, read_header
+from augur_weights.links import refuse_foreign_links
+from augur_weights.safetensors_file import open_safetensors, read_header
+from augur_weights.safetensors_header import TensorEntry
 
-# Keys under which checkpoints say that their weights are quantised: the usual one, and the one that
-# llm-compressor wrote before it.
-_QUANTIZATION_KEYS = ("quantization_config", "compression_config")
+# Keys under which checkpoints say that their weights are quantised: the usual one, the one that
+# llm-compressor wrote before it, and MLX's.
+_QUANTIZATION_KEYS = ("quantization_config", "compression_config", "quantization")
 
 
 class Checkpoint:
     """A checkpoint folder: configs read at once, headers checked at once, tensors read on demand.
 
-    Where ``model.safetensors.index.json`` lies in the folder, its ``weight_map`` is the law: a
-    tensor is what the file that the map names for it holds, and tensors or files that the map does
-    not name do not exist, ``model.safetensors`` included. (transformers looks at
-    ``model.safetensors`` first; the two differ only on a folder that holds both.)
+    Where ``model.safetensors.index.json`` lies in the folder, its ``weight_map`` is the law: files
+    that it does not name do not exist, ``model.safetensors`` included, and each file that it names
+    holds the tensors that the map gives it, no fewer and no more. Of a tensor that lies in two
+    files, or in one that the map does not give it, engines choose differently, and one of them
+    would run on wrong weights. (transformers looks at ``model.safetensors`` first; the two differ
+    only on a folder that holds both.)
 
     No file stays open between calls, so there is nothing to close.
     """
@@ -39,16 +44,18 @@ class Checkpoint:
         """Open a folder and check all of it but the tensors' bytes.
 
         Raises:
-            CheckpointError: a file is missing, cut short or malformed, the index and the files
-                disagree, or the weights are quantised.
+            CheckpointError: a file is missing, cut short, malformed or not where it belongs, the
+                index and the files disagree, or the weights are quantised.
         """
         self._folder = Path(folder)
-        require_checkpoint(self._folder)
+        weights = require_checkpoint(self._folder)
+        used = (CONFIG_NAME, GENERATION_CONFIG_NAME, INDEX_NAME, *weights)
+        refuse_foreign_links(self._folder, used)
         self._config = read_json_object(self._folder / CONFIG_NAME)
         _refuse_quantized(self._folder / CONFIG_NAME, self._config)
         generation_path = self._folder / GENERATION_CONFIG_NAME
         self._generation_config = (
-            read_json_object(generation_path) if generation_path.exists() else {}
+            read_json_object(generation_path) if os.path.lexists(generation_path) else {}
         )
         self._entries = _read_entries(self._folder)
 
@@ -146,6 +153,15 @@ def _read_entries(folder: Path) -> dict[str, TensorEntry]:
                 f'{folder / shard}: has no tensor "{name}", but {INDEX_NAME} says that it is '
                 "there. The index and the files do not belong together; fetch both again."
             )
+    for shard, header in headers.items():
+        for name in header:
+            if weight_map.get(name) != shard:
+                elsewhere = weight_map.get(name)
+                said = f"gives it the file {elsewhere}" if elsewhere else "does not name it"
+                raise CheckpointError(
+                    f'{folder / shard}: holds tensor "{name}", but {INDEX_NAME} {said}. The index '
+                    "and the files do not belong together; fetch both again."
+                )
     return {name: headers[shard][name] for name, shard in weight_map.items()}
 
 

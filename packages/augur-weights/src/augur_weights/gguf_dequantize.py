@@ -24,7 +24,10 @@ def dequantize(blocks: bytearray, tensor_type: TensorType) -> npt.NDArray[np.flo
     """
     num_blocks = len(blocks) // tensor_type.block_bytes
     rows = np.frombuffer(blocks, np.uint8).reshape(math.gcd(num_blocks, _ROWS), -1)
-    values = gguf.quants.dequantize(rows, gguf.GGMLQuantizationType(tensor_type.id))
+    # A damaged scale may be infinite or NaN: whoever takes the values looks for that, and numpy's
+    # warning would only come before the message.
+    with np.errstate(all="ignore"):
+        values = gguf.quants.dequantize(rows, gguf.GGMLQuantizationType(tensor_type.id))
     flat: npt.NDArray[np.float32] = values.reshape(-1)
     return flat
 

@@ -8,6 +8,7 @@ in a message that says so.
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -66,6 +67,9 @@ class GGUFFile:
             self.metadata: dict[str, MetadataValue] = header.metadata(num_keys)
             entries = [_read_entry(header) for _ in range(num_tensors)]
             self.tensors = self._place(entries, header)
+        except OSError as error:
+            self.close()
+            raise GGUFError(f"{path}: cannot be read: {error.strerror}") from error
         except BaseException:
             self.close()
             raise
@@ -139,6 +143,11 @@ class GGUFFile:
             if name in tensors:
                 raise GGUFError(f"{self.path}: tensor '{name}' is listed twice")
             num_bytes = math.prod(shape) // tensor_type.block_elements * tensor_type.block_bytes
+            if offset % alignment:
+                raise GGUFError(
+                    f"{self.path}: tensor '{name}' begins at {offset}, expected a multiple of "
+                    f"{alignment}"
+                )
             end = data_start + offset + num_bytes
             if end > header.size:
                 raise GGUFError(
@@ -146,7 +155,17 @@ class GGUFFile:
                     f"but the file has {header.size} bytes; fetch it again"
                 )
             tensors[name] = TensorInfo(name, shape, tensor_type, data_start + offset, num_bytes)
+        self._refuse_overlaps(tensors)
         return tensors
+
+    def _refuse_overlaps(self, tensors: dict[str, TensorInfo]) -> None:
+        in_order = sorted(tensors.values(), key=lambda tensor: (tensor.offset, tensor.num_bytes))
+        for before, after in pairwise(in_order):
+            if before.offset + before.num_bytes > after.offset:
+                raise GGUFError(
+                    f"{self.path}: tensors '{before.name}' and '{after.name}' overlap; the file is "
+                    "damaged, fetch it again"
+                )
 
 
 def _read_entry(header: HeaderReader) -> tuple[str, tuple[int, ...], TensorType, int]:

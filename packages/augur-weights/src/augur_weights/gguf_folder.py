@@ -6,10 +6,13 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from augur_weights.digests import file_sha256
+from augur_weights.disk_errors import disk_reason
 from augur_weights.errors import WeightsError
 
 # Raised when the same file would be imported differently, so that older folders are made anew.
-_IMPORTER_VERSION = 1
+# Version 2 records the files' digests.
+_IMPORTER_VERSION = 2
 _MANIFEST = "augur-import.json"
 
 
@@ -40,11 +43,18 @@ def make_once(folder: Path, origin: str, build: Callable[[Path], None]) -> Path:
             if not _is_whole(folder, origin):
                 _make(folder, origin, build)
     except OSError as error:
-        raise WeightsError(
-            f"{folder}: cannot be written: {error}; free space there or set AUGUR_CACHE to another "
-            "folder"
-        ) from error
+        reason = disk_reason(folder, error, "AUGUR_CACHE")
+        raise WeightsError(f"{folder}: cannot be written: {reason}") from error
     return folder
+
+
+def recorded_digests(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file of an imported folder as it was written; empty for other folders."""
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        return {name: str(file["sha256"]) for name, file in manifest["files"].items()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return {}
 
 
 def check_space(folder: Path, num_bytes: int) -> None:
@@ -81,14 +91,19 @@ def _make(folder: Path, origin: str, build: Callable[[Path], None]) -> None:
 
 
 def _is_whole(folder: Path, origin: str) -> bool:
-    """Whether every file is there with the size it was written with."""
+    """Whether every file is there with the size it was written with.
+
+    A look at the digests would cost more than an import of a small model; ``recorded_digests`` is
+    for whoever wants it.
+    """
     try:
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
         return bool(
             manifest["importer_version"] == _IMPORTER_VERSION
             and manifest["origin"] == origin
             and all(
-                (folder / name).stat().st_size == size for name, size in manifest["files"].items()
+                (folder / name).stat().st_size == file["bytes"]
+                for name, file in manifest["files"].items()
             )
         )
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
@@ -99,7 +114,10 @@ def _write_manifest(folder: Path, origin: str) -> None:
     manifest = {
         "importer_version": _IMPORTER_VERSION,
         "origin": origin,
-        "files": {file.name: file.stat().st_size for file in sorted(folder.iterdir())},
+        "files": {
+            file.name: {"bytes": file.stat().st_size, "sha256": file_sha256(file)}
+            for file in sorted(folder.iterdir())
+        },
     }
     (folder / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 

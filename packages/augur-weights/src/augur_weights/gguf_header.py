@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from augur_weights.errors import GGUFError
+from augur_weights.layout import lfs_pointer_bytes
 
 MetadataValue = bool | int | float | str | list[bool] | list[int] | list[float] | list[str]
 
@@ -16,6 +17,12 @@ _STRING, _ARRAY = 8, 9
 _SCALARS = {
     0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d",
 }  # fmt: skip
+
+# Far beyond any Qwen2 model's: a header is a few MB, with some 500,000 strings in its vocabulary
+# and 1,000 tensors. What is parsed takes many times its bytes in the file, so it is bounded here.
+_MAX_HEADER_BYTES = 32 * 2**20
+_MAX_ELEMENTS = 2 * 10**6
+_MAX_ENTRIES = 2**16
 
 
 class HeaderReader:
@@ -32,6 +39,7 @@ class HeaderReader:
         self.path = path
         self.size = os.fstat(stream.fileno()).st_size
         self.position = 0
+        self._num_elements = 0
 
     def preamble(self) -> tuple[int, int]:
         """The number of tensors and of metadata keys, after magic and version were checked.
@@ -42,10 +50,7 @@ class HeaderReader:
         magic = self._stream.read(len(_MAGIC))
         self.position = len(magic)
         if magic != _MAGIC:
-            hint = "; it looks like a Git LFS pointer" if magic == b"vers" else ""
-            raise GGUFError(
-                f"{self.path}: not a GGUF file: it starts with {magic!r}, expected {_MAGIC!r}{hint}"
-            )
+            raise GGUFError(f"{self.path}: {self._what_else(magic)}")
         version = self.integer("I", "the version")
         if version not in _VERSIONS:
             # Version 3 written on a big-endian machine reads as 3 << 24.
@@ -54,7 +59,14 @@ class HeaderReader:
                 f"{self.path}: GGUF version {version}{order} is not supported, "
                 "expected version 2 or 3, little-endian"
             )
-        return self.integer("Q", "the number of tensors"), self.integer("Q", "the number of keys")
+        counts = self.integer("Q", "the number of tensors"), self.integer("Q", "the number of keys")
+        if max(counts) > _MAX_ENTRIES:
+            raise GGUFError(
+                f"{self.path}: the header counts {counts[0]} tensors and {counts[1]} metadata "
+                f"keys, expected at most {_MAX_ENTRIES} of each; the file is damaged, fetch it "
+                "again"
+            )
+        return counts
 
     def metadata(self, num_keys: int) -> dict[str, MetadataValue]:
         """All keys and values.
@@ -91,6 +103,7 @@ class HeaderReader:
         if type_id != _ARRAY:
             return self._scalars(type_id, 1, what)[0]
         element_id, count = self.integer("I", what), self.integer("Q", what)
+        self._check_count(count, what)
         if element_id != _STRING:
             return self._scalars(element_id, count, what)
         # A string takes at least the eight bytes of its length.
@@ -104,9 +117,36 @@ class HeaderReader:
         data = self._take(count * struct.calcsize("<" + letter), what)
         return list(struct.unpack(f"<{count}{letter}", data))
 
+    def _check_count(self, count: int, what: str) -> None:
+        # The rest of the file first: of a file that was cut short nothing else is to be said.
+        self._check_rest(count, what)
+        self._num_elements += count
+        if self._num_elements > _MAX_ELEMENTS:
+            raise GGUFError(
+                f"{self.path}: {what} brings the metadata to {self._num_elements} elements, "
+                f"expected at most {_MAX_ELEMENTS}; the file is damaged, fetch it again"
+            )
+
+    def _what_else(self, magic: bytes) -> str:
+        pointer_bytes = lfs_pointer_bytes(magic + self._stream.read(1024))
+        if pointer_bytes is None:
+            return f"not a GGUF file: it starts with {magic!r}, expected {_MAGIC!r}"
+        expected = f"{pointer_bytes} bytes" if pointer_bytes >= 0 else "the model"
+        return (
+            f"is a Git LFS pointer of {self.size} bytes that stands for the file itself "
+            f"({expected}); fetch it with `git lfs pull`, or download it again"
+        )
+
     def _take(self, count: int, what: str) -> bytes:
         self._check_rest(count, what)
+        if self.position + count > _MAX_HEADER_BYTES:
+            raise GGUFError(
+                f"{self.path}: with {what} the header has {self.position + count} bytes, expected "
+                f"at most {_MAX_HEADER_BYTES}; the file is damaged, fetch it again"
+            )
         data = self._stream.read(count)
+        if len(data) < count:
+            raise GGUFError(f"{self.path}: became shorter while it was read; fetch it again")
         self.position += count
         return data
 

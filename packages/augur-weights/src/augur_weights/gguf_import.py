@@ -4,6 +4,7 @@ import hashlib
 import importlib.util
 import json
 from pathlib import Path
+from typing import Any
 
 from augur_weights.cache import cache_directory
 from augur_weights.errors import GGUFError
@@ -48,6 +49,22 @@ def import_gguf(
     key = hashlib.sha256(origin.encode("utf-8")).hexdigest()[:16]
     folder = (cache_dir or cache_directory()) / "imports" / f"{path.stem}-{key}"
     return make_once(folder, origin, lambda building: write_checkpoint(path, building, progress))
+
+
+def read_gguf_config(path: Path) -> dict[str, Any]:
+    """The ``config.json`` that a GGUF file would be imported with; nothing is written.
+
+    Raises:
+        GGUFError: as ``import_gguf``.
+    """
+    require_gguf_package(path)
+    from augur_weights.gguf_tied import tie_embeddings  # noqa: PLC0415  (needs gguf)
+
+    with GGUFFile(path) as gguf:
+        check_architecture(gguf)
+        config = model_config(gguf)
+        config["tie_word_embeddings"] = tie_embeddings(gguf, match_tensors(gguf, config))
+        return config
 
 
 def require_gguf_package(what: Path | str) -> None:

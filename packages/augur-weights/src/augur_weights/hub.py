@@ -7,6 +7,7 @@ as its users know them. What is decided here is which files are fetched.
 
 import glob
 from pathlib import Path
+from typing import Protocol
 
 from huggingface_hub import constants, snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
@@ -65,10 +66,42 @@ def hub_checkpoint(
             reached and is not in the cache, or it has no safetensors checkpoint.
         CheckpointError: the repository's index is malformed.
     """
+    return _fetched(_fetch_checkpoint, repo_id, revision, cache_dir)
+
+
+def hub_config(repo_id: str, revision: str | None = None, *, cache_dir: Path | None = None) -> Path:
+    """Fetch the ``config.json`` of a Hub model and nothing else, or find it in the cache.
+
+    Args:
+        repo_id: the repository, ``org/name``.
+        revision: a branch, a tag or a commit; the default branch if ``None``.
+        cache_dir: the cache folder, huggingface_hub's own if ``None``.
+
+    Returns:
+        The file in the cache.
+
+    Raises:
+        SourceError: there is no such repository, revision or file, it may not be read, or it cannot
+            be reached and is not in the cache.
+    """
+    return _fetched(_fetch_config, repo_id, revision, cache_dir) / CONFIG_NAME
+
+
+class _Fetch(Protocol):
+    """Fetches files of a repository."""
+
+    def __call__(
+        self, repo_id: str, revision: str | None, cache: Path, *, local_files_only: bool = False
+    ) -> tuple[Path, list[str]]:
+        """The snapshot's folder, and which files that are needed are not in it."""
+
+
+def _fetched(fetch: _Fetch, repo_id: str, revision: str | None, cache_dir: Path | None) -> Path:
+    """The snapshot's folder, with everything that ``fetch`` needs in it."""
     cache = Path(cache_dir or constants.HF_HUB_CACHE)
     model = f'Hub model "{repo_id}" (revision "{revision or constants.DEFAULT_REVISION}")'
     try:
-        folder, missing = _fetch(repo_id, revision, cache)
+        folder, missing = fetch(repo_id, revision, cache)
     except WeightsError:
         raise
     except HFValidationError:
@@ -81,47 +114,61 @@ def hub_checkpoint(
             raise SourceError(f"{model}: {answer}") from None
         # huggingface_hub itself turns to the cache where it cannot connect, but not where a
         # connection breaks later or a proxy is in the way.
-        return _from_cache(repo_id, revision, cache, model, error)
+        return _from_cache(fetch, repo_id, revision, cache, model, error)
     if missing:
         raise SourceError(f"{model}: {why_not_whole(repo_id, folder, missing)}")
     return folder
 
 
-def _fetch(
+def _fetch_checkpoint(
     repo_id: str, revision: str | None, cache: Path, *, local_files_only: bool = False
 ) -> tuple[Path, list[str]]:
-    """The snapshot's folder, and which files that a checkpoint needs are not in it."""
-
-    def snapshot(at: str | None, names: tuple[str, ...]) -> Path:
-        return Path(
-            snapshot_download(
-                repo_id,
-                revision=at,
-                cache_dir=cache,
-                # The names are patterns here; escaped, each matches only itself.
-                allow_patterns=[glob.escape(name) for name in names],
-                local_files_only=local_files_only,
-            )
-        )
-
     # The index first: it decides which weights are needed. The second call names the commit that
     # the first one found, so both see the same state of the repository; it is left out where it has
     # nothing to fetch, because without a network it would wait through its retries for nothing.
-    folder = snapshot(revision, _SMALL_FILES)
+    folder = _snapshot(repo_id, revision, _SMALL_FILES, cache, local_files_only)
     if (folder / INDEX_NAME).exists():
         weights = sorted(set(read_index(folder / INDEX_NAME).values()))
     else:
         weights = [WEIGHTS_NAME]
     if not all((folder / name).is_file() for name in weights):
-        folder = snapshot(folder.name, (*_SMALL_FILES, *weights))
+        names = (*_SMALL_FILES, *weights)
+        folder = _snapshot(repo_id, folder.name, names, cache, local_files_only)
     return folder, [name for name in (CONFIG_NAME, *weights) if not (folder / name).is_file()]
 
 
+def _fetch_config(
+    repo_id: str, revision: str | None, cache: Path, *, local_files_only: bool = False
+) -> tuple[Path, list[str]]:
+    folder = _snapshot(repo_id, revision, (CONFIG_NAME,), cache, local_files_only)
+    return folder, [] if (folder / CONFIG_NAME).is_file() else [CONFIG_NAME]
+
+
+def _snapshot(
+    repo_id: str, revision: str | None, names: tuple[str, ...], cache: Path, local_files_only: bool
+) -> Path:
+    return Path(
+        snapshot_download(
+            repo_id,
+            revision=revision,
+            cache_dir=cache,
+            # The names are patterns here; escaped, each matches only itself.
+            allow_patterns=[glob.escape(name) for name in names],
+            local_files_only=local_files_only,
+        )
+    )
+
+
 def _from_cache(
-    repo_id: str, revision: str | None, cache: Path, model: str, error: Exception
+    fetch: _Fetch,
+    repo_id: str,
+    revision: str | None,
+    cache: Path,
+    model: str,
+    error: Exception,
 ) -> Path:
     try:
-        folder, missing = _fetch(repo_id, revision, cache, local_files_only=True)
+        folder, missing = fetch(repo_id, revision, cache, local_files_only=True)
     except OSError as cache_error:  # LocalEntryNotFoundError, or the cache cannot be read
         lacking = what_the_cache_lacks(cache, cache_error)
         raise SourceError(f"{model}: {why_not_reached(cache, error, lacking)}") from None

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import unquote
 
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import (
@@ -13,6 +14,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
+from augur_weights.disk_errors import disk_reason, is_disk_error
 from augur_weights.layout import CONFIG_NAME, INDEX_NAME, PICKLE_SUFFIXES, WEIGHTS_NAME
 
 NOT_A_NAME = (
@@ -20,6 +22,7 @@ NOT_A_NAME = (
     "org/name with an optional @revision."
 )
 _LOG_IN = "log in with `hf auth login` (or set HF_TOKEN)"
+_TOO_MANY_REQUESTS = 429
 _CONNECT = (
     "Check the network, set HF_ENDPOINT to a mirror, or give the path of a folder. Run again to go "
     "on with the files that are already there."
@@ -41,20 +44,48 @@ def what_the_hub_answered(repo_id: str, error: HfHubHTTPError) -> str:
             "the repository has no such revision. Expected a branch, a tag or a whole commit "
             f"hash; they are listed at {hub}/{repo_id}."
         )
+    return _what_the_status_means(error)
+
+
+def _what_the_status_means(error: HfHubHTTPError) -> str:
+    hub = constants.ENDPOINT
     status = error.response.status_code
     said = f" ({error.server_message})" if error.server_message else ""
+    file = _file_asked_for(str(error.response.url))
+    what = f'"{file}" did not arrive: ' if file else ""
     if status in (401, 403):
-        return f"{hub} refused access with status {status}{said}. Renew the token: {_LOG_IN}."
+        return f"{what}{hub} refused access with status {status}{said}. Renew the token: {_LOG_IN}."
+    if status == _TOO_MANY_REQUESTS:
+        return (
+            f"{what}{hub} answered with status {status}{said}: too many requests. Wait some "
+            f"minutes, or {_LOG_IN}: those who are known may ask more often."
+        )
+    if file:
+        server = error.response.url.host
+        return (
+            f"{what}{server} answered with status {status}{said}. Run again later: the files that "
+            "have arrived stay."
+        )
     return f"{hub} answered with status {status}{said}. Try again later, or set HF_ENDPOINT."
+
+
+def _file_asked_for(url: str) -> str | None:
+    """The name of the file that a request was for; None where it was about the repository."""
+    place, _, query = url.partition("?")
+    if named := re.search(r"/resolve/[^/]+/(.+)$", place):
+        return unquote(named[1])
+    # A server of large files knows them by their digests. The Hub tells it under which name a
+    # browser is to save the file.
+    if named := re.search(r'filename="([^"]+)"', unquote(query)):
+        return named[1]
+    last = unquote(place.rpartition("/")[2])
+    return last if last.endswith((".json", ".safetensors", ".txt", ".jinja")) else None
 
 
 def why_not_reached(cache: Path, error: Exception, lacking: str) -> str:
     """Say why the Hub did not give the files (``error``), nor the cache (``lacking``)."""
-    if isinstance(error, OSError) and error.errno is not None:
-        return (
-            f"it cannot be stored in {cache} ({error.strerror}). Make room or check the rights, "
-            "or set HF_HOME to another folder."
-        )
+    if isinstance(error, OSError) and is_disk_error(error):
+        return f"it cannot be stored in {cache}: {disk_reason(cache, error, 'HF_HOME')}."
     if constants.HF_HUB_OFFLINE:
         return (
             f"HF_HUB_OFFLINE is set, and {lacking}. Unset it to download, or give the path of a "

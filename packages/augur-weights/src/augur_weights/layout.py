@@ -1,10 +1,11 @@
 """What a checkpoint folder is made of: which files, and which of them hold the weights."""
 
-import json
+import os
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from augur_weights.errors import CheckpointError
+from augur_weights.strict_json import StrictJSONError, parse_json
 
 CONFIG_NAME = "config.json"
 GENERATION_CONFIG_NAME = "generation_config.json"
@@ -12,25 +13,44 @@ WEIGHTS_NAME = "model.safetensors"
 INDEX_NAME = "model.safetensors.index.json"
 
 # Formats that run code when they are read; a checkpoint in one of them is refused by name.
-PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt")
+PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+
+# The longest index of a dense Qwen model is under 100 kB. JSON takes up to twenty times its size
+# once it is parsed, so what is read is bounded here.
+_MAX_JSON_BYTES = 8 * 2**20
+
+# Of a file's name, as Linux, macOS and Windows agree.
+_MAX_NAME_BYTES = 255
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a regular file, or a link to one.
+
+    Raises:
+        CheckpointError: it cannot be looked at, or is a pipe, a device or the like, from which
+            reading might never end.
+    """
+    try:
+        found = path.is_file()
+        strange = not found and path.exists() and not path.is_dir()
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be looked at: {error.strerror or error}.") from None
+    if strange:
+        raise CheckpointError(f"{path}: is a device, a pipe or a socket, expected a file.")
+    return found
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
     """Read a JSON file that must hold one object.
 
     Raises:
-        CheckpointError: the file cannot be read, is not JSON or holds something else.
+        CheckpointError: the file cannot be read, is larger than any such file, is not strictly JSON
+            or holds something else.
     """
+    text = _read_text(path)
     try:
-        text = path.read_text(encoding="utf-8")
-        value = json.loads(text)
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}.") from None
-    except UnicodeDecodeError:
-        raise CheckpointError(
-            f"{path}: is not UTF-8 text, so it cannot be JSON. Fetch the file again."
-        ) from None
-    except (json.JSONDecodeError, RecursionError) as error:
+        value = parse_json(text)
+    except StrictJSONError as error:
         raise CheckpointError(f"{path}: {_why_not_json(text, error)}") from None
     if not isinstance(value, dict):
         raise CheckpointError(
@@ -78,9 +98,10 @@ def require_weights(folder: Path) -> dict[str, str] | None:
     Raises:
         CheckpointError: there are no weights in safetensors, or a shard is missing.
     """
-    if (folder / INDEX_NAME).exists():
+    # A link that leads nowhere counts: what it stood for was the law.
+    if os.path.lexists(folder / INDEX_NAME):
         weight_map = read_index(folder / INDEX_NAME)
-        missing = sorted({s for s in weight_map.values() if not (folder / s).is_file()})
+        missing = sorted({s for s in weight_map.values() if not is_file(folder / s)})
         if missing:
             others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise CheckpointError(
@@ -88,23 +109,27 @@ def require_weights(folder: Path) -> dict[str, str] | None:
                 "as holding tensors. Fetch the missing files into the folder."
             )
         return weight_map
-    if not (folder / WEIGHTS_NAME).is_file():
+    if not is_file(folder / WEIGHTS_NAME):
         raise CheckpointError(f"{folder}: {_why_no_weights(folder)}")
     return None
 
 
-def require_checkpoint(folder: Path) -> None:
+def require_checkpoint(folder: Path) -> list[str]:
     """Check that a folder looks like a checkpoint: a config, and weights in safetensors.
+
+    Returns:
+        The names of the files that hold the weights, sorted.
 
     Raises:
         CheckpointError: something is missing, or the weights are in a format that is refused.
     """
-    if not (folder / CONFIG_NAME).is_file():
+    if not is_file(folder / CONFIG_NAME):
         raise CheckpointError(
             f"{folder}: has no {CONFIG_NAME}, so it is not a checkpoint folder. Expected "
             f"{CONFIG_NAME} and {WEIGHTS_NAME} (or {INDEX_NAME} and the files it names)."
         )
-    require_weights(folder)
+    weight_map = require_weights(folder)
+    return [WEIGHTS_NAME] if weight_map is None else sorted(set(weight_map.values()))
 
 
 def lfs_pointer_bytes(head: bytes) -> int | None:
@@ -127,12 +152,31 @@ def _why_not_json(text: str, error: Exception) -> str:
         return "is a Git LFS pointer, not the file itself. Fetch it with `git lfs pull`."
     if not text.strip():
         return "is empty, expected JSON. Fetch the file again."
-    return f"is not JSON ({error}). Fetch the file again."
+    return f"{error}. Fetch the file again."
+
+
+def _read_text(path: Path) -> str:
+    try:
+        is_file(path)  # a pipe would be waited for without end
+        if path.stat().st_size > _MAX_JSON_BYTES:
+            raise CheckpointError(
+                f"{path}: is larger than {_MAX_JSON_BYTES} bytes, as no such file of a checkpoint "
+                "is. Fetch the file again."
+            )
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}.") from None
+    except UnicodeDecodeError:
+        raise CheckpointError(
+            f"{path}: is not UTF-8 text, so it cannot be JSON. Fetch the file again."
+        ) from None
 
 
 def _is_plain_safetensors_name(shard: object) -> bool:
     return (
         isinstance(shard, str)
+        and shard.isprintable()
+        and len(shard.encode()) <= _MAX_NAME_BYTES
         and shard.endswith(".safetensors")
         and PurePosixPath(shard).name == shard
         and PureWindowsPath(shard).name == shard
@@ -140,7 +184,10 @@ def _is_plain_safetensors_name(shard: object) -> bool:
 
 
 def _why_no_weights(folder: Path) -> str:
-    names = sorted(path.name for path in folder.iterdir())
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except OSError as error:
+        return f"cannot be listed: {error.strerror or error}."
     expected = f"expected {WEIGHTS_NAME}, or {INDEX_NAME} and the files it names"
     pickles = [name for name in names if name.endswith(PICKLE_SUFFIXES)]
     if pickles:

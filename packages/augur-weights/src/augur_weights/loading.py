@@ -17,6 +17,13 @@ _FLOAT_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 # of them would only hold more of the file mapped at once.
 _MAX_WORKERS = 4
 
+# What GPTQ, AWQ, bitsandbytes, compressed-tensors and FP8 checkpoints keep beside or in place of a
+# weight. Not all of them say in config.json what they are.
+_QUANTIZED_SUFFIXES = (
+    ".qweight", ".qzeros", ".scales", ".g_idx", ".absmax", ".SCB", ".weight_packed",
+    ".weight_scale", ".weight_scale_inv",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class _Group:
@@ -61,12 +68,9 @@ def load_into(
     """
     if dtype is not None and dtype not in _FLOAT_DTYPES:
         raise WeightsError(f"dtype is {dtype}, expected None or one of {_listed(_FLOAT_DTYPES)}.")
-    parameters = _groups(module.named_parameters(remove_duplicate=False))
+    parameters = _fitting(module, checkpoint)
     buffers = _groups(module.named_buffers(remove_duplicate=False))
     _check_buffers(buffers)
-    _check_names(parameters, checkpoint)
-    for group in parameters:
-        _check_shapes_and_dtypes(group, checkpoint)
 
     # Nothing is put into the module before everything has been read, so that an error on the way
     # leaves no half-filled module behind. On a meta-built module this costs no memory.
@@ -76,6 +80,24 @@ def load_into(
         _put(module, group.names, torch.nn.Parameter(tensor, requires_grad=False))
     for group in buffers:
         _put(module, group.names, group.value.to(device))
+
+
+def check_fit(module: torch.nn.Module, checkpoint: Checkpoint) -> None:
+    """Check that ``load_into`` could fill a module: names, shapes and dtypes; no tensor is read.
+
+    Raises:
+        CheckpointError: as ``load_into``.
+    """
+    _fitting(module, checkpoint)
+
+
+def _fitting(module: torch.nn.Module, checkpoint: Checkpoint) -> list[_Group]:
+    """The module's parameters, after they were found to fit the checkpoint's tensors."""
+    parameters = _groups(module.named_parameters(remove_duplicate=False))
+    _check_names(parameters, checkpoint)
+    for group in parameters:
+        _check_shapes_and_dtypes(group, checkpoint)
+    return parameters
 
 
 def _groups(named: Iterable[tuple[str, torch.Tensor]]) -> list[_Group]:
@@ -107,6 +129,8 @@ def _check_names(parameters: list[_Group], checkpoint: Checkpoint) -> None:
         faults.append(
             f"{len(left_over)} of its tensors have no place in the model: {_listed(left_over)}"
         )
+    if any(name.endswith(_QUANTIZED_SUFFIXES) for name in left_over):
+        faults.append("such names are those of quantised weights, which are not supported")
     if faults:
         raise CheckpointError(
             f"{checkpoint.folder}: the checkpoint does not fit the model. {'; '.join(faults)}. "

@@ -1,11 +1,12 @@
 """From what a person names to a checkpoint folder."""
 
 from pathlib import Path
+from typing import Any
 
 from augur_weights.embedded import DEFAULT_MODEL, embedded_checkpoint
 from augur_weights.errors import SourceError
-from augur_weights.gguf_import import import_gguf
-from augur_weights.layout import require_checkpoint
+from augur_weights.gguf_import import import_gguf, read_gguf_config
+from augur_weights.layout import CONFIG_NAME, read_json_object, require_checkpoint
 from augur_weights.progress import Progress
 
 
@@ -49,19 +50,47 @@ def resolve(
     if _is_folder(path):
         require_checkpoint(path)
         return path
-    if path.suffix.lower() == ".gguf":
-        return _imported(path, cache_dir, progress)
-    if path.exists():
-        raise SourceError(
-            f"{path} is a file, expected a checkpoint folder, a .gguf file or a Hub model. If it "
-            "belongs to a checkpoint, give its folder."
-        )
-    if isinstance(source, Path) or _can_only_be_a_path(source):
-        raise SourceError(
-            f"{path}: there is no such folder. Check the path, from {Path.cwd()}. A Hub model is "
-            "written org/name, with an optional @revision."
-        )
-    return _from_hub(source, cache_dir)
+    if _is_gguf(path):
+        return import_gguf(path, cache_dir=cache_dir, progress=progress)
+    # Here, because huggingface_hub takes half a second to import and few runs need it.
+    from augur_weights.hub import hub_checkpoint  # noqa: PLC0415
+
+    return hub_checkpoint(*_hub_name(source, path), cache_dir=cache_dir)
+
+
+def resolve_config(
+    source: str | Path | None = None,
+    *,
+    cache_dir: Path | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """What a model's ``config.json`` says, without its weights.
+
+    Of a Hub model that file alone is fetched, of a GGUF file the metadata is read, and a folder
+    need hold nothing else. The embedded default is imported on first use, as by ``resolve``.
+
+    Args:
+        source: a name, as for ``resolve``.
+        cache_dir: see there.
+        progress: see there.
+
+    Raises:
+        SourceError: the name leads nowhere, or the Hub does not give the file.
+        CheckpointError: config.json is missing, or is not a JSON object.
+        GGUFError: the GGUF file holds a model that cannot be imported.
+        EmbeddedModelError: the embedded model's parts are missing or damaged.
+    """
+    if source is None or source == DEFAULT_MODEL:
+        folder = embedded_checkpoint(cache_dir=cache_dir, progress=progress)
+        return read_json_object(folder / CONFIG_NAME)
+    path = _expanded(source)
+    if _is_folder(path):
+        return read_json_object(path / CONFIG_NAME)
+    if _is_gguf(path):
+        return read_gguf_config(path)
+    from augur_weights.hub import hub_config  # noqa: PLC0415
+
+    return read_json_object(hub_config(*_hub_name(source, path), cache_dir=cache_dir))
 
 
 def _expanded(source: str | Path) -> Path:
@@ -87,20 +116,30 @@ def _can_only_be_a_path(source: str) -> bool:
     return source.startswith((".", "/", "~")) or "\\" in source or name.count("/") > 1
 
 
-def _imported(path: Path, cache_dir: Path | None, progress: Progress | None) -> Path:
+def _is_gguf(path: Path) -> bool:
+    if path.suffix.lower() != ".gguf":
+        return False
     if not path.is_file():
         raise SourceError(f"{path}: there is no such file. Check the path, from {Path.cwd()}.")
-    return import_gguf(path, cache_dir=cache_dir, progress=progress)
+    return True
 
 
-def _from_hub(source: str, cache_dir: Path | None) -> Path:
+def _hub_name(source: str | Path, path: Path) -> tuple[str, str | None]:
+    """Repository and revision of a name that is no folder and no GGUF file."""
+    if path.exists():
+        raise SourceError(
+            f"{path} is a file, expected a checkpoint folder, a .gguf file or a Hub model. If it "
+            "belongs to a checkpoint, give its folder."
+        )
+    if isinstance(source, Path) or _can_only_be_a_path(source):
+        raise SourceError(
+            f"{path}: there is no such folder. Check the path, from {Path.cwd()}. A Hub model is "
+            "written org/name, with an optional @revision."
+        )
     repo_id, at, revision = source.partition("@")
     if at and not revision:
         raise SourceError(
             f'"{source}": there is no revision after the @. Expected a branch, a tag or a commit, '
             "or the name without @."
         )
-    # Here, because huggingface_hub takes half a second to import and few runs need it.
-    from augur_weights.hub import hub_checkpoint  # noqa: PLC0415
-
-    return hub_checkpoint(repo_id, revision or None, cache_dir=cache_dir)
+    return repo_id, revision or None

@@ -1,0 +1,130 @@
+"""Whether a checkpoint on this machine is, to the last byte, the one it should be."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from augur_weights.checkpoint import Checkpoint
+from augur_weights.errors import CheckpointError
+from augur_weights.known_digests import KnownDigests, known_digests
+from augur_weights.non_finite import find_non_finite
+from augur_weights.progress import Progress
+
+# Of the files that are read from a checkpoint; what else lies there does no harm.
+_READ_SUFFIXES = (".json", ".safetensors", ".txt", ".jinja")
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was checked, and what is wrong.
+
+    Attributes:
+        folder: the checkpoint folder.
+        known_by: where the digests are known from, or that none are.
+        num_files: files whose digest was compared.
+        num_tensors: tensors in which every value was looked at.
+        faults: one message for each file or tensor that is wrong, with what to do about it; empty
+            where all is well.
+    """
+
+    folder: Path
+    known_by: str
+    num_files: int
+    num_tensors: int
+    faults: tuple[str, ...]
+
+
+def verify(folder: Path, *, progress: Progress | None = None) -> Verification:
+    """Check every file of a checkpoint folder: its digest, its structure, and its values.
+
+    Digests are compared where they are known: published by the Hub for a model from there, and
+    recorded by the import for an imported one. For any folder the files' structure is checked, and
+    every weight is looked at: a trained one is finite. Nothing is changed or deleted. Files are
+    read piece by piece, so memory stays at some MB.
+
+    Args:
+        folder: as ``resolve`` gives it.
+        progress: told the stages "digests" and "weights", in bytes.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    known = known_digests(folder)
+    here = _files(folder)
+    damaged = dict(_damaged(folder, here, known, progress))
+    faults = list(damaged.values())
+    num_tensors = 0
+    try:
+        checkpoint = Checkpoint(folder)
+    except CheckpointError as error:
+        # A file of the wrong digest is usually malformed, too; once is enough.
+        if not any(str(error).startswith(f"{folder / name}:") for name in damaged):
+            faults.append(str(error))
+    else:
+        num_tensors = len(checkpoint.names)
+        faults.extend(_not_finite(checkpoint, known, progress))
+    num_files = len(known.digests.keys() & here.keys())
+    return Verification(folder, known.known_by, num_files, num_tensors, tuple(faults))
+
+
+def _damaged(
+    folder: Path, here: dict[str, Path], known: KnownDigests, progress: Progress | None
+) -> Iterator[tuple[str, str]]:
+    """The files that are not what they should be, each with what to say about it."""
+    compared = {name: known.digests[name] for name in sorted(known.digests) if name in here}
+    total = sum(here[name].stat().st_size for name in compared)
+    done = 0
+
+    def on_bytes(count: int) -> None:
+        nonlocal done
+        done += count
+        if progress is not None:
+            progress("digests", done, total)
+
+    for name, digest in compared.items():
+        found = digest.of(here[name], on_bytes)
+        if found != digest.hex:
+            yield (
+                name,
+                f"{folder / name}: is damaged: found {digest.name} {found}, expected {digest.hex}, "
+                f"{known.known_by}. {known.remedy.format(file=here[name])}",
+            )
+    if known.all_here:
+        for name in sorted(known.digests.keys() - here.keys()):
+            yield name, f"{folder / name}: is missing. {known.remedy.format(file=folder / name)}"
+    if known.is_complete:
+        for name in sorted(here.keys() - known.digests.keys()):
+            if not name.endswith(_READ_SUFFIXES):
+                continue
+            yield (
+                name,
+                f"{folder / name}: is no file of the model: none of that name is "
+                f"{known.known_by}. Delete it.",
+            )
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    """The files in a folder by their paths in it, each as the file that its links lead to."""
+    return {
+        path.relative_to(folder).as_posix(): path.resolve()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def _not_finite(
+    checkpoint: Checkpoint, known: KnownDigests, progress: Progress | None
+) -> Iterator[str]:
+    done = 0
+    for name in checkpoint.names:
+        tensor = checkpoint.tensor(name)
+        if found := find_non_finite(tensor):
+            file = checkpoint.file(name)
+            yield (
+                f'{file}: tensor "{name}" has {found.count} values that are not finite, the first '
+                f"is {found.first_value} at {list(found.first_index)}; no trained weight is. "
+                f"{known.remedy.format(file=file.resolve())}"
+            )
+        done += tensor.nbytes
+        if progress is not None:
+            progress("weights", done, checkpoint.num_bytes)
