@@ -159,9 +159,9 @@ def _show(result: dict[str, Any], json_to: str | None, report: Path | None) -> N
     if json_to == "-":
         print(text)
     else:
-        console = Console(highlight=False)
+        console = Console(highlight=False, emoji=False)
         if not console.is_terminal:
-            console = Console(highlight=False, width=WIDTH)
+            console = Console(highlight=False, emoji=False, width=WIDTH)
         print_result(console, result)
         if json_to is not None:
             Path(json_to).write_text(text + "\n", encoding="utf-8")

@@ -152,9 +152,9 @@ class GivenOptions:
             self._refuse_options_of_draws()
             values = {name: value for name, value in values.items() if name not in _OF_DRAWS}
         sampling = _sampling(values)
-        if sampling == SamplingParams(temperature=0):
-            sampling = None
-        return _options({k: v for k, v in values.items() if k not in _SAMPLING}, sampling)
+        # The raw argmax needs no pipeline.
+        chosen = None if sampling == SamplingParams(temperature=0) else sampling
+        return _options({k: v for k, v in values.items() if k not in _SAMPLING}, chosen)
 
     def _given(self) -> dict[str, Any]:
         """What was given, under the names of `GenerationOptions` and `SamplingParams`."""

@@ -7,7 +7,7 @@ import torch
 try:
     import resource
 except ImportError:  # Windows has no such module
-    resource = None
+    resource = None  # type: ignore[assignment]
 
 
 def peak_memory_bytes(device: torch.device) -> int | None:

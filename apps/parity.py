@@ -45,7 +45,7 @@ MAX_NEW_TOKENS = 32
 app = typer.Typer(
     help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False
 )
-stdout = Console(highlight=False)
+stdout = Console(highlight=False, emoji=False)
 
 Model = Annotated[str, typer.Option(help=MODEL_HELP)]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 or mps; bits are promised on cpu.")]

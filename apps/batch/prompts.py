@@ -140,7 +140,7 @@ def _prompt(number: int, line: dict[str, Any], chat_option: str | None) -> Batch
     return BatchPrompt(
         number=number,
         id=prompt_id,
-        content=line.get("prompt", line.get("messages")),
+        content=line["prompt"] if "prompt" in line else line["messages"],
         max_new_tokens=line.get("max_new_tokens"),
         seed=line.get("seed"),
         sha256=hashlib.sha256(json.dumps(line, sort_keys=True).encode()).hexdigest(),

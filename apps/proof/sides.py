@@ -3,10 +3,11 @@
 import gc
 from dataclasses import dataclass
 
+from attention_choice import AttentionName
 from augur_model import Ops, QwenConfig
 from augur_weights import Checkpoint, Progress, resolve
 from devices import DTYPES, DTypeName, choose_device
-from engine import AttentionName, Engine
+from engine import Engine
 from proof.candidate import candidate_answer
 from proof.compare import Comparison, compare
 from proof.demand import Demand

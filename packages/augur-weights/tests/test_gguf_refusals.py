@@ -91,6 +91,10 @@ REFUSED = {
         tensor("blk.0.ffn_up.weight", np.zeros((512, 256 // 32 * 18), np.uint8), "IQ4_NL"),
         "'blk.0.ffn_up.weight' has type IQ4_NL, which is not supported",
     ),
+    "values that bfloat16 rounds to infinity": (
+        tensor("output_norm.weight", np.full(256, 3.4e38, np.float32)),
+        r"'output_norm.weight' \(F32\) holds values that are not finite",
+    ),
     "values that are not finite": (
         tensor("output_norm.weight", np.full(256, np.inf, np.float32)),
         r"'output_norm.weight' \(F32\) holds values that are not finite",

@@ -216,6 +216,45 @@ def test_a_file_that_breaks_midway_leaves_the_module_untouched(
     assert is_untouched(module)
 
 
+@pytest.mark.parametrize(
+    ("stored", "dtype", "value"),
+    [
+        (torch.bfloat16, torch.float16, 70_144.0),
+        (torch.float32, torch.float16, -1e30),
+        (torch.float32, torch.bfloat16, 3.4e38),
+        (torch.float64, torch.float32, 1e300),
+    ],
+    ids=str,
+)
+def test_a_value_that_the_dtype_cannot_hold_is_named_and_not_made_infinite(
+    stored: torch.dtype,
+    dtype: torch.dtype,
+    value: float,
+    tensors: Tensors,
+    write_checkpoint: Write,
+) -> None:
+    tensors["layer.weight"] = tensors["layer.weight"].to(stored)
+    tensors["layer.weight"][2, 1] = value
+    checkpoint = Checkpoint(write_checkpoint(tensors))
+    module = Tiny()
+    with pytest.raises(CheckpointError) as caught:
+        load_into(module, checkpoint, dtype=dtype)
+    for part in ("model.safetensors", '"layer.weight"', f"{value:g} at [2, 1]", str(dtype)):
+        assert part in str(caught.value)
+    assert is_untouched(module)
+    load_into(module, checkpoint)  # as it is stored, it fits
+
+
+def test_the_largest_value_that_float16_holds_is_loaded(
+    tensors: Tensors, write_checkpoint: Write
+) -> None:
+    tensors["layer.weight"] = tensors["layer.weight"].float()
+    tensors["layer.weight"][2, 1] = 65_519.0  # rounds down to 65504
+    module = Tiny()
+    load_into(module, Checkpoint(write_checkpoint(tensors)), dtype=torch.float16)
+    assert module.layer.weight[2, 1] == 65_504.0
+
+
 @pytest.mark.parametrize("dtype", [None, torch.float32])
 def test_the_files_are_not_needed_once_loaded(
     dtype: torch.dtype | None, tensors: Tensors, write_checkpoint: Write

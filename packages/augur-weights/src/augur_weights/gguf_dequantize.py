@@ -41,13 +41,14 @@ def to_bfloat16(blocks: bytearray, tensor: TensorInfo, path: Path) -> memoryview
         path: its file, for the message.
 
     Raises:
-        GGUFError: a value is not finite, which no trained weight is.
+        GGUFError: a value is not finite in bfloat16, as every trained weight is.
     """
     values = dequantize(blocks, tensor.type)
-    if not np.isfinite(values).all():
+    rounded = torch.from_numpy(values).to(torch.bfloat16)
+    # After rounding, because the largest float32 values round to infinity.
+    if not torch.isfinite(rounded).all():
         raise GGUFError(
             f"{path}: tensor '{tensor.name}' ({tensor.type.name}) holds values that are not "
             "finite; the file is damaged, fetch it again"
         )
-    rounded = torch.from_numpy(values).to(torch.bfloat16)
     return rounded.view(torch.uint8).numpy().data

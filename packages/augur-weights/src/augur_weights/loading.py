@@ -1,5 +1,6 @@
 """From a checkpoint's tensors to a module's parameters, strict both ways."""
 
+import math
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ import torch
 
 from augur_weights.checkpoint import Checkpoint
 from augur_weights.errors import CheckpointError, WeightsError
+from augur_weights.non_finite import find_non_finite
 
 # What a weight may be stored in and converted to. The eight-bit floats are left out: they mean
 # little without scales, which no parameter here has.
@@ -61,8 +63,8 @@ def load_into(
 
     Raises:
         CheckpointError: a parameter would stay empty, a tensor is left over, a shape or dtype is
-            not what it must be, two tensors of one tied parameter differ, or a file cannot be
-            read. The module is then as it was.
+            not what it must be, two tensors of one tied parameter differ, ``dtype`` cannot hold a
+            value, or a file cannot be read. The module is then as it was.
         WeightsError: ``dtype`` is none of the four, or one of the module's buffers is on the meta
             device.
     """
@@ -173,7 +175,26 @@ def _read(
             )
     # copy=True where nothing is converted, too: a parameter that is still a view of the file would
     # be read from the disk in the middle of the first forward pass.
-    return mapped.to(device=device, dtype=dtype, copy=True)
+    converted = mapped.to(device=device, dtype=dtype, copy=True)
+    if torch.finfo(converted.dtype).max < torch.finfo(mapped.dtype).max:
+        _refuse_overflow(first, mapped, converted, checkpoint)
+    return converted
+
+
+def _refuse_overflow(
+    name: str, mapped: torch.Tensor, converted: torch.Tensor, checkpoint: Checkpoint
+) -> None:
+    found = find_non_finite(converted)
+    if found is None:
+        return
+    value = float(mapped[found.first_index])
+    if math.isfinite(value):
+        raise CheckpointError(
+            f'{checkpoint.file(name)}: tensor "{name}" has the value {value:g} at '
+            f"{list(found.first_index)}, and {converted.dtype} holds at most "
+            f"{torch.finfo(converted.dtype).max:g}. Nothing was loaded. Load the checkpoint in "
+            f"another dtype; it is stored in {mapped.dtype}."
+        )
 
 
 def _stored_names(group: _Group, checkpoint: Checkpoint) -> list[str]:
