@@ -1,10 +1,11 @@
 """Measure every optimisation: what it gains, and what it costs in exactness."""
 
 import json
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from rich.console import Console
 
 from augur_model import QwenConfig
 from augur_tok import Tokenizer
-from augur_weights import DEFAULT_MODEL, Checkpoint, resolve
+from augur_weights import DEFAULT_MODEL, Checkpoint
 from benchmark.bench_object import bench_object, run_environment
 from benchmark.errors import BenchError, RungFailedError
 from benchmark.machine_limits import LimitReadings
@@ -37,10 +38,14 @@ from console import (
     stderr,
 )
 from devices import DTypeName, choose_device
+from model_source import resolve_model
+from output_paths import OutputPathError, check_output_file, check_output_folder
 from proof.errors import ProofError
 
 # Fewer would not reach a second decode step, which the warm-up wants.
 _LEAST_CAPACITY = 3
+# As shells report a program that SIGTERM ended: 128 + SIGTERM.
+_EXIT_TERMINATED = 143
 
 
 def main(
@@ -92,10 +97,13 @@ def main(
 ) -> None:
     """Measure the ladder of optimisations on a Qwen model, each rung in its own process."""
     with _clear_errors(debug), tempfile.TemporaryDirectory(prefix="augur-bench-") as scratch:
+        if sweep_at is not None and not sweep:
+            raise BenchError("--sweep-at belongs to --sweep; name a sweep, or leave it out")
+        _check_outputs(json_to, report)
         groups = choose_pairs(choose_rungs(rungs, rungs_from), against)
         chosen_device = choose_device(device)
         with progress_bars() as bars:
-            folder = resolve(model, progress=bars)
+            folder = resolve_model(model, progress=bars)
         size = ModelSize(QwenConfig.from_dict(Checkpoint(folder).config))
         settings = Settings(
             folder=folder,
@@ -111,7 +119,9 @@ def main(
             rungs_from=rungs_from,
             scratch=Path(scratch),
         )
-        settings.workload.check_fits(size.config, max(max_new_tokens, _LEAST_CAPACITY))
+        settings.workload.check_fits(
+            size.config, max(max_new_tokens, _LEAST_CAPACITY), check_tokens
+        )
         lengths = {
             name: sweep_lengths(name, _numbers(sweep_at), settings, size) for name in sweep or []
         }
@@ -154,22 +164,35 @@ def _climb(
     return readings
 
 
+def _check_outputs(json_to: str | None, report: Path | None) -> None:
+    """Minutes of measuring are not to end in a place that nothing can be written to."""
+    if json_to is not None and json_to != "-":
+        check_output_file("--json", Path(json_to))
+    if report is not None:
+        check_output_folder("--report", report)
+
+
 def _show(result: dict[str, Any], json_to: str | None, report: Path | None) -> None:
     text = json.dumps(result, indent=2, allow_nan=False, ensure_ascii=False)
-    if json_to == "-":
-        print(text)
-    else:
-        console = Console(highlight=False, emoji=False)
-        if not console.is_terminal:
-            console = Console(highlight=False, emoji=False, width=WIDTH)
-        print_result(console, result)
-        if json_to is not None:
-            Path(json_to).write_text(text + "\n", encoding="utf-8")
-    if report is not None:
-        from benchmark.report import write_report  # noqa: PLC0415  (matplotlib takes a second)
+    with ExitStack() as outputs:  # carries out each, whatever becomes of the others
+        if report is not None:
+            outputs.callback(_write_report, result, report)
+        if json_to is not None and json_to != "-":
+            outputs.callback(Path(json_to).write_text, text + "\n", encoding="utf-8")
+        if json_to == "-":
+            print(text)
+        else:
+            console = Console(highlight=False, emoji=False)
+            if not console.is_terminal:
+                console = Console(highlight=False, emoji=False, width=WIDTH)
+            print_result(console, result)
 
-        write_report(result, report)
-        stderr.print(f"report: {report / 'report.md'}", markup=False)
+
+def _write_report(result: dict[str, Any], folder: Path) -> None:
+    from benchmark.report import write_report  # noqa: PLC0415  (matplotlib takes a second)
+
+    write_report(result, folder)
+    stderr.print(f"report: {folder / 'report.md'}", markup=False)
 
 
 def _numbers(text: str | None) -> list[int] | None:
@@ -183,13 +206,27 @@ def _numbers(text: str | None) -> list[int] | None:
 
 @contextmanager
 def _clear_errors(debug: bool) -> Iterator[None]:
-    with clear_errors(BenchError, ProofError, debug=debug):
+    with clear_errors(BenchError, OutputPathError, ProofError, debug=debug), _clean_end():
         try:
             yield
         except RungFailedError as error:
             sys.stdout.flush()
             stderr.print(f"error: {error}", style="red", markup=False)
             raise SystemExit(EXIT_FAILURE) from error
+
+
+@contextmanager
+def _clean_end() -> Iterator[None]:
+    """Let SIGTERM end the program as an error does: workers ended, temporary files gone."""
+
+    def end(*_: object) -> None:
+        sys.exit(_EXIT_TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 if __name__ == "__main__":

@@ -13,18 +13,20 @@ import typer
 
 import option_types as option
 from attention_choice import ATTENTION_DEFAULT, ATTENTION_HELP, AttentionName
-from augur_weights import DEFAULT_MODEL, resolve
+from augur_weights import DEFAULT_MODEL
 from chatting.commands import go_on_from
 from chatting.context import DEFAULT_CONTEXT
 from chatting.conversation import Conversation, WhenFull
 from chatting.lines import open_lines
 from chatting.session import HINT, run_session
-from chatting.talk import Talk, say
+from chatting.shown import say
+from chatting.talk import Talk
 from chatting.talk_file import read_talk
-from console import EXIT_WRONG_INPUT, MODEL_HELP, Debug, clear_errors, progress_bars
+from console import MODEL_HELP, Debug, clear_errors, progress_bars
 from devices import DTypeName, choose_device, choose_dtype, dtype_name
 from engine import Engine
 from generation_options import GivenOptions
+from model_source import resolve_model
 
 MAX_NEW_TOKENS = 512
 
@@ -121,7 +123,7 @@ def main(
         chosen_device = choose_device(device)
         chosen_dtype = choose_dtype(dtype, chosen_device)
         with progress_bars() as progress:
-            folder = resolve(model, progress=progress)
+            folder = resolve_model(model, progress=progress)
         options = given.options(folder)
         engine = Engine.load(folder, device=chosen_device, dtype=chosen_dtype, attention=attention)
         conversation = Conversation(engine, context, when_full=when_full, thinking=thinking)
@@ -139,9 +141,9 @@ def main(
         )
         if lines.is_interactive:
             say(HINT)
-        all_taken = run_session(talk, lines)
-    if not all_taken and not lines.is_interactive:
-        raise SystemExit(EXIT_WRONG_INPUT)
+        status = run_session(talk, lines, debug=debug)
+    if not lines.is_interactive:
+        raise SystemExit(status)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from typing import Annotated
@@ -35,6 +35,8 @@ MODEL_HELP = "Hub id (org/name or org/name@revision), folder, .gguf file, or the
 # one of the ":x:" in "--device cpu:x: ...".
 stderr = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
+# Of one line of a message; no true one is nearly as long.
+_MOST_CHARACTERS = 2000
 
 _WRONG_INPUT = (
     WeightsError,
@@ -51,7 +53,8 @@ def clear_errors(*wrong_input: type[Exception], debug: bool = False) -> Iterator
     """Turn every error into one message and an exit status.
 
     Errors of the packages, and those in `wrong_input`, are wrong input: 2. Ctrl-C is 130. All else
-    is a failure of ours: 1. With `debug` the traceback goes before the message.
+    is a failure of ours: 1. With `debug` the traceback goes before the message. A message is one
+    line; an error that has a `lines` attribute gives one for each.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         # A program may have set this while its modules were loading; from here on it is handled.
@@ -68,42 +71,74 @@ def clear_errors(*wrong_input: type[Exception], debug: bool = False) -> Iterator
     except (typer.BadParameter, typer.Exit, typer.Abort):
         raise  # typer says these itself
     except expected as error:
-        _say(f"error: {error}", debug)
+        _say("error: ", error, debug)
         raise SystemExit(EXIT_WRONG_INPUT) from error
     except KeyboardInterrupt as error:
         stderr.print("interrupted")
         raise SystemExit(EXIT_INTERRUPTED) from error
     except BrokenPipeError:
         # The reader of our stdout went away (`| head`): nothing is wrong, there is no one to tell.
-        sys.stderr.close()
+        if sys.stderr is not None:
+            sys.stderr.close()
         raise SystemExit(EXIT_FAILURE) from None
     except OSError as error:
-        _say(f"error: {error}", debug)
+        _say("error: ", error, debug)
         _drop_stdout()
         raise SystemExit(EXIT_FAILURE) from error
-    except (MemoryError, torch.OutOfMemoryError) as error:
-        words = str(error).partition("\n")[0] or "nothing is left"
-        _say(f"error: out of memory ({words}). Ask for less, or take a smaller model", debug)
-        raise SystemExit(EXIT_FAILURE) from error
     except Exception as error:
+        if _is_out_of_memory(error):
+            words = str(error).partition("\n")[0] or "nothing is left"
+            told = f"out of memory ({words}). Ask for less, or take a smaller model"
+            _say("error: ", told, debug)
+            raise SystemExit(EXIT_FAILURE) from error
         advice = "" if debug else "; to see where, run it again with --debug"
-        _say(f"internal error: {type(error).__name__}: {error}{advice}", debug)
+        _say("internal error: ", f"{type(error).__name__}: {error}{advice}", debug)
         raise SystemExit(EXIT_FAILURE) from error
 
 
-def _say(message: str, debug: bool) -> None:
+def say_error(message: str) -> None:
+    """Tell an error that is wrong input, as one line."""
+    _write(one_line(f"error: {message}"), style="red")
+
+
+def one_line(text: str) -> str:
+    """The text with what is not printable spelled out, shortened in the middle where it is long.
+
+    Words of a file or an argument can then neither begin a line nor steer a terminal.
+    """
+    shown = _printable(text)
+    if len(shown) <= _MOST_CHARACTERS:
+        return shown
+    # The end stays, because it says what to do.
+    half = _MOST_CHARACTERS // 2 - 3
+    return f"{shown[:half]} ... {shown[-half:]}"
+
+
+def _say(kind: str, error: object, debug: bool) -> None:
     """One message, under the traceback of the error at hand if that is asked for."""
     if debug:
-        sys.stderr.write(_visible(traceback.format_exc()))
-    stderr.print(_visible(message), style="red", markup=False)
+        for line in traceback.format_exc().rstrip().split("\n"):
+            # Indented, so that no line of what it quotes can be taken for a message.
+            _write(f"  {_printable(line)}")
+    lines: Iterable[str] = getattr(error, "lines", None) or [str(error)]
+    first, *others = lines
+    for line in (kind + first, *others):
+        _write(one_line(line), style="red")
 
 
-def _visible(text: str) -> str:
-    """The text with control characters spelled out: words of a file must not steer a terminal."""
-    return "".join(
-        one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode()
-        for one in text
-    )
+def _write(line: str, style: str | None = None) -> None:
+    with suppress(OSError, ValueError):  # stderr is closed or full: there is no one to tell
+        stderr.print(line, style=style, markup=False)
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    # torch's allocator for the CPU has no error of its own.
+    of_cpu = isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+    return of_cpu or isinstance(error, MemoryError | torch.OutOfMemoryError)
 
 
 def _drop_stdout() -> None:

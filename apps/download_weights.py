@@ -1,25 +1,28 @@
 """Fetch a model, check it, and say where it lies and how large it is."""
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import torch
 import typer
 
 from augur_model import ConfigError, QwenConfig, QwenForCausalLM
-from augur_weights import (
-    DEFAULT_MODEL,
-    Checkpoint,
-    Verification,
-    check_fit,
-    resolve,
-    resolve_config,
-    verify,
+from augur_tok import Tokenizer
+from augur_weights import DEFAULT_MODEL, Checkpoint, check_fit, resolve_config, verify
+from console import (
+    EXIT_WRONG_INPUT,
+    MODEL_HELP,
+    Debug,
+    clear_errors,
+    one_line,
+    progress_bars,
+    say_error,
 )
-from console import EXIT_WRONG_INPUT, MODEL_HELP, Debug, clear_errors, progress_bars, stderr
-from engine import read_config
+from engine import eos_token_ids, read_config
 from generation_options import OptionError
 from memory_plan import MemoryPlan
+from model_source import resolve_model
 
 
 def main(
@@ -32,7 +35,8 @@ def main(
         typer.Option(
             "--verify",
             help="Read every byte: compare the files' digests with those that are known of the "
-            "model, and look for weights that are not finite. Nothing is changed.",
+            "model, look for weights that are not finite, and compare tied weights that are stored "
+            "twice. Nothing is changed.",
         ),
     ] = False,
     plan: Annotated[
@@ -65,23 +69,21 @@ def main(
         if context is not None or as_json:
             raise OptionError("--context and --json go with --plan; add it, or leave them out")
         with progress_bars() as progress:
-            folder = resolve(model, progress=progress)
+            folder = resolve_model(model, progress=progress)
             verification = verify(folder, progress=progress) if verify_all else None
         if verification is not None and verification.faults:
-            _report(verification)
+            for fault in verification.faults:
+                say_error(fault)
             raise SystemExit(EXIT_WRONG_INPUT)
-        checkpoint = Checkpoint(folder)
-        config = read_config(checkpoint)
-        with torch.device("meta"):
-            check_fit(QwenForCausalLM(config), checkpoint)
+        checkpoint = _usable(folder, compare_tied=verify_all)
         dtypes = sorted({str(checkpoint.dtype(name)) for name in checkpoint.names})
-        print(f"model       {model}")
-        print(f"folder      {folder}")
+        print(f"model       {one_line(model)}")
+        print(f"folder      {one_line(str(folder))}")
         print(f"parameters  {checkpoint.num_parameters:,} in {len(checkpoint.names)} tensors")
         print(f"weights     {checkpoint.num_bytes:,} bytes, {', '.join(dtypes)}")
         if verification is not None:
             files = f"{verification.num_files} files as " if verification.num_files else ""
-            print(f"digests     {files}{verification.known_by}")
+            print(f"digests     {files}{one_line(verification.known_by)}")
             print(f"values      finite in all {verification.num_tensors} tensors")
 
 
@@ -95,12 +97,18 @@ def _plan(model: str, context: int | None, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"model": model, **plan.as_json()}))
     else:
-        print(f"model       {model}\n{plan.as_text()}")
+        print(f"model       {one_line(model)}\n{plan.as_text()}")
 
 
-def _report(verification: Verification) -> None:
-    for fault in verification.faults:
-        stderr.print(f"error: {fault}", style="red", markup=False)
+def _usable(folder: Path, *, compare_tied: bool) -> Checkpoint:
+    """Check all that the programs which run a model ask of its folder, but for room in memory."""
+    checkpoint = Checkpoint(folder)
+    with torch.device("meta"):
+        model = QwenForCausalLM(read_config(checkpoint))
+    check_fit(model, checkpoint, compare_tied=compare_tied)
+    eos_token_ids(checkpoint)
+    Tokenizer.from_folder(folder)
+    return checkpoint
 
 
 if __name__ == "__main__":

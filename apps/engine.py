@@ -63,10 +63,12 @@ class Engine:
         started_s = time.perf_counter()
         attention = choose_attention(attention, dtype)
         checkpoint = Checkpoint(folder)
+        tokenizer = Tokenizer.from_folder(folder)
+        _check_vocabularies(checkpoint, tokenizer)
         model = load_model(checkpoint, device=device, dtype=dtype, attention=attention)
         return cls(
             model=model,
-            tokenizer=Tokenizer.from_folder(folder),
+            tokenizer=tokenizer,
             eos_token_ids=eos_token_ids(checkpoint),
             attention=attention,
             load_s=time.perf_counter() - started_s,
@@ -185,7 +187,7 @@ class Engine:
         """Raise `NoRoomError` if the device has too little memory free for such a cache."""
         config, dtype = self.model.config, self.model.dtype
         # More than the positions is another mistake, which `generate` names.
-        capacity = min(capacity, config.max_position_embeddings)
+        capacity = min(capacity, config.num_positions)
         require_memory(
             f"the keys and values of {capacity:,} tokens",
             StaticKVCache.num_bytes_of(config, capacity, dtype=dtype),
@@ -241,6 +243,17 @@ def read_config(checkpoint: Checkpoint) -> QwenConfig:
         return QwenConfig.from_dict(checkpoint.config)
     except ConfigError as error:
         raise type(error)(f"{checkpoint.folder}: {error}") from None
+
+
+def _check_vocabularies(checkpoint: Checkpoint, tokenizer: Tokenizer) -> None:
+    """A larger model is padded, as Qwen's are; a larger tokenizer is another model's."""
+    vocab_size = read_config(checkpoint).vocab_size
+    if tokenizer.vocab_size > vocab_size:
+        raise CheckpointError(
+            f"{checkpoint.folder}: the tokenizer knows {tokenizer.vocab_size} tokens, the model "
+            f"{vocab_size} (vocab_size in config.json). They do not belong together: fetch the "
+            "model's own tokenizer files."
+        )
 
 
 def eos_token_ids(checkpoint: Checkpoint) -> frozenset[int]:

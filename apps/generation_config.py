@@ -12,7 +12,7 @@ from augur_gen import GenerationError, SamplingParams, StopConditions, StopStrin
 from augur_weights import Checkpoint, CheckpointError
 
 # Files are written as differences to transformers' defaults, and there top_k is 50 where text is
-# sampled and nothing else is said; 0 means all.
+# sampled, whoever asked for that, and nothing else is said; 0 means all.
 _TOP_K_OF_TRANSFORMERS = 50
 
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
@@ -77,6 +77,13 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "remove_invalid_values": (False,),
     "token_healing": (False,),
     "use_mtp": (False,),
+    "penalty_alpha": (0,),
+    "suppress_tokens": ([],),
+    "begin_suppress_tokens": ([],),
+    "bad_words_ids": ([],),
+    "force_words_ids": ([],),
+    "constraints": ([],),
+    "sequence_bias": ([], {}),
 }
 
 
@@ -85,8 +92,9 @@ def settings_of(checkpoint: Checkpoint) -> dict[str, Any]:
 
     Returns:
         `do_sample`, where it is true, and values under the names of `SamplingParams` and
-        `GenerationOptions`. Without do_sample transformers takes the likeliest token, and a
-        temperature in the file says nothing.
+        `GenerationOptions`; top_k always, which says nothing where nothing is drawn. Without
+        do_sample transformers takes the likeliest token, and a temperature in the file says
+        nothing.
 
     Raises:
         CheckpointError: a setting that would change the text and is not supported, or a wrong
@@ -108,12 +116,11 @@ def settings_of(checkpoint: Checkpoint) -> dict[str, Any]:
             )
     if not isinstance(do_sample, bool):
         raise CheckpointError(f"{path}: do_sample is {do_sample!r}, expected true or false")
-    if do_sample:
-        settings = {"do_sample": True, "top_k": _TOP_K_OF_TRANSFORMERS} | settings
-    if settings.get("top_k") == 0:
+    settings = {"top_k": _TOP_K_OF_TRANSFORMERS} | settings
+    if settings["top_k"] == 0:
         settings["top_k"] = None
     _check(settings, path)
-    return settings
+    return settings | ({"do_sample": True} if do_sample else {})
 
 
 def _check(settings: dict[str, Any], path: Path) -> None:

@@ -6,6 +6,7 @@ A program declares the options with the types of `option_types`, puts what it wa
 
 import dataclasses
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -62,21 +63,18 @@ class GenerationOptions:
             return self
         return dataclasses.replace(self, sampling=dataclasses.replace(self.sampling, seed=seed))
 
-    def samples(self, num_samples: int) -> list["GenerationOptions"]:
+    def samples(self, num_samples: int) -> Iterator["GenerationOptions"]:
         """For so many texts, with seeds that count up from this one, or from a fresh one.
 
         Raises:
             OptionError: all texts would be the same.
         """
         if num_samples == 1:
-            return [self]
+            return iter([self])
         if self.sampling is None or not self.is_random:
-            raise OptionError(
-                f"--n is {num_samples}, and without a temperature all texts would be the same. "
-                "Give --temperature above 0, or leave --n out"
-            )
+            raise _same_samples(num_samples)
         first = self.sampling.with_seed().seed or 0
-        return [self.with_seed((first + i) % len(SEEDS)) for i in range(num_samples)]
+        return (self.with_seed((first + i) % len(SEEDS)) for i in range(num_samples))
 
     def stop_conditions(self, eos_token_ids: frozenset[int]) -> StopConditions:
         """The part that looks at tokens and time."""
@@ -127,10 +125,25 @@ class GivenOptions:
     default_max_new_tokens: int = field(default=DEFAULT_MAX_NEW_TOKENS, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.use_generation_config:
-            _sampling(self._given())  # the rest depends on the file
-        else:
+        if not self.use_generation_config:
             self.options(None)
+            return
+        # The rest depends on the file.
+        given = self._given()
+        _sampling(given)
+        _options({"max_new_tokens": sys.maxsize} | _without_sampling(given), None)
+        if self.temperature == 0:
+            self._refuse_options_of_draws()
+
+    def check_samples(self, num_samples: int) -> None:
+        """Refuse several samples as soon as it is certain that all would be the same.
+
+        Raises:
+            OptionError: as `GenerationOptions.samples`, without looking at a checkpoint.
+        """
+        is_greedy = self.temperature is None and not self.use_generation_config
+        if num_samples > 1 and (is_greedy or self.temperature == 0):
+            raise _same_samples(num_samples)
 
     def options(self, folder: Path | None) -> GenerationOptions:
         """All of it together.
@@ -151,10 +164,11 @@ class GivenOptions:
         if values.get("temperature") == 0:
             self._refuse_options_of_draws()
             values = {name: value for name, value in values.items() if name not in _OF_DRAWS}
+        _check_minimum(values, given, settings)
         sampling = _sampling(values)
         # The raw argmax needs no pipeline.
         chosen = None if sampling == SamplingParams(temperature=0) else sampling
-        return _options({k: v for k, v in values.items() if k not in _SAMPLING}, chosen)
+        return _options(_without_sampling(values), chosen)
 
     def _given(self) -> dict[str, Any]:
         """What was given, under the names of `GenerationOptions` and `SamplingParams`."""
@@ -179,6 +193,37 @@ class GivenOptions:
                     f"token is taken. Give --temperature above 0 (1 draws from the model's own "
                     f"distribution), or leave {option} out"
                 )
+
+
+def _same_samples(num_samples: int) -> OptionError:
+    return OptionError(
+        f"--n is {num_samples}, and without a temperature all texts would be the same. Give "
+        "--temperature above 0, or leave --n out"
+    )
+
+
+def _check_minimum(
+    values: Mapping[str, Any], given: Mapping[str, Any], settings: Mapping[str, Any]
+) -> None:
+    """Say where each of the two comes from: nobody is told of an option that they did not give."""
+    least, most = values.get("min_new_tokens", 0), values["max_new_tokens"]
+    if least <= most:
+        return
+
+    def spoken(name: str) -> str:
+        in_file = name in settings and name not in given
+        return f"{name} of generation_config.json" if in_file else _option(name)
+
+    is_default = "max_new_tokens" not in given and "max_new_tokens" not in settings
+    raise OptionError(
+        f"{spoken('min_new_tokens')} is {least}, expected 0 to {spoken('max_new_tokens')}, which "
+        f"is {most}{' unless given' if is_default else ''}. Give another --max-new-tokens or "
+        "--min-new-tokens"
+    )
+
+
+def _without_sampling(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in _SAMPLING}
 
 
 def _sampling(values: Mapping[str, Any]) -> SamplingParams:

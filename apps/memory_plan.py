@@ -33,7 +33,7 @@ class MemoryPlan:
         Raises:
             ConfigError: the model has fewer positions.
         """
-        num_positions = config.max_position_embeddings
+        num_positions = config.num_positions
         if context is not None and not 1 <= context <= num_positions:
             raise ConfigError(
                 f"--context is {context}, expected from 1 to {num_positions} tokens, the positions "
@@ -72,7 +72,7 @@ class MemoryPlan:
         """A table for a person, a dtype a line; GB are 10^9 bytes."""
         lines = [
             f"parameters  {self.config.num_parameters:,}",
-            f"context     {self.context:,} tokens of {self.config.max_position_embeddings:,}",
+            f"context     {self.context:,} tokens of {self.config.num_positions:,}",
             f"{'':<10}{'weights':>14}{'cache/token':>16}{'cache':>14}{'together':>14}",
         ]
         for name, dtype in DTYPES.items():

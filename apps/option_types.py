@@ -43,7 +43,8 @@ MaxTime = Annotated[
     float | None,
     typer.Option(
         metavar="SECONDS",
-        help="Begin no other token after this long; at least one is made.",
+        help="Begin no other token after this long; at least one is made. How long a text gets "
+        "then differs from run to run.",
         show_default="no limit",
         rich_help_panel=_ENDING,
     ),
@@ -51,8 +52,8 @@ MaxTime = Annotated[
 Temperature = Annotated[
     float | None,
     typer.Option(
-        help="Draw tokens at random: below 1 more certain, above 1 more even, 1 as the model says. "
-        "0 takes the likeliest after bias and penalties.",
+        help="Draw tokens at random: below 1 more certain, above 1 more even, 1 as the model says; "
+        "1e-6 to 1e6. 0 takes the likeliest after bias and penalties.",
         show_default="greedy: the raw argmax",
         rich_help_panel=_CHOICE,
     ),
@@ -82,7 +83,7 @@ MinP = Annotated[
 RepetitionPenalty = Annotated[
     float | None,
     typer.Option(
-        help="Above 1 makes tokens of the prompt and of the text so far less likely.",
+        help="Above 1 makes tokens of the prompt and of the text so far less likely; 1e-6 to 1e6.",
         show_default="1: off",
         rich_help_panel=_CHOICE,
     ),
@@ -114,8 +115,9 @@ LogitBias = Annotated[
 Seed = Annotated[
     int | None,
     typer.Option(
-        help="Of the random draws: the same seed draws the same text.",
-        show_default="a fresh one, which --json tells",
+        help="Of the random draws: the same seed draws the same text. The figures of an answer "
+        "tell it.",
+        show_default="a fresh one",
         rich_help_panel=_CHOICE,
     ),
 ]
@@ -134,8 +136,10 @@ UseGenerationConfig = Annotated[
     typer.Option(
         "--use-generation-config",
         help="Take what is not given here from the checkpoint's generation_config.json, as "
-        "transformers does: do_sample, temperature, top_k, top_p, min_p, repetition_penalty and "
-        "limits. What it asks for and augur does not support is refused.",
+        "transformers does: do_sample, temperature, top_k, top_p, min_p, repetition_penalty, "
+        "limits and stop strings. A --temperature above 0 stands for do_sample. Where tokens are "
+        "drawn and nobody says a top-k, it is transformers' 50. What the file asks for and augur "
+        "does not support is refused.",
         rich_help_panel=_CHOICE,
     ),
 ]

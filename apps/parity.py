@@ -1,6 +1,9 @@
 """Prove that augur computes what transformers does: record, check, trace."""
 
 import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -16,8 +19,10 @@ from console import (
     Debug,
     clear_errors,
     progress_bars,
+    stderr,
 )
 from devices import DTypeName
+from output_paths import OutputPathError, check_output_file
 from proof.check_report import (
     check_object,
     print_comparisons,
@@ -27,6 +32,7 @@ from proof.check_report import (
 from proof.demand import one_op_demand, whole_model_demand
 from proof.errors import ProofError
 from proof.ground_truth import read_ground_truth, write_ground_truth
+from proof.guarded_ops import OpFailedError
 from proof.ops_table import load_ops
 from proof.partings_report import print_partings
 from proof.prompts import REFERENCE_PROMPTS, read_prompts
@@ -47,6 +53,14 @@ app = typer.Typer(
 )
 stdout = Console(highlight=False, emoji=False)
 
+
+def _finite(value: float | None) -> float | None:
+    """`min` alone lets infinity pass, which would excuse everything."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is no bound, expected a finite number")
+    return value
+
+
 Model = Annotated[str, typer.Option(help=MODEL_HELP)]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 or mps; bits are promised on cpu.")]
 Attention = Annotated[AttentionName | None, typer.Option(help="augur's.", show_default="eager")]
@@ -56,7 +70,12 @@ OpsSpec = Annotated[
 ]
 Tolerance = Annotated[
     float | None,
-    typer.Option(min=0.0, help="Largest difference allowed.", show_default="0 for eager"),
+    typer.Option(
+        min=0.0,
+        callback=_finite,
+        help="Largest difference allowed.",
+        show_default="0 for eager",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -76,7 +95,8 @@ def record(
     debug: Debug = False,
 ) -> None:
     """Write a ground-truth file: transformers' ids, greedy tokens and first logits."""
-    with clear_errors(ProofError, debug=debug):
+    with _clear_errors(debug):
+        check_output_file("--out", out)
         texts = read_prompts(prompts)
         with progress_bars() as progress:
             truth = referee_truth(Setting(model, dtype, device), texts, max_new_tokens, progress)
@@ -113,7 +133,7 @@ def check(
 ) -> None:
     """Run augur against the truth: same ids, same tokens, largest logit difference, KL."""
     _refuse_both("--truth", truth, "--prompts", prompts)
-    with clear_errors(ProofError, debug=debug):
+    with _clear_errors(debug):
         table = _ops_table(ops, attention)
         with progress_bars() as progress:
             if truth is not None:
@@ -168,7 +188,7 @@ def trace(
     debug: Debug = False,
 ) -> None:
     """Find the first module or op whose output differs for the reference's own inputs."""
-    with clear_errors(ProofError, debug=debug):
+    with _clear_errors(debug):
         table = _ops_table(ops, attention)
         text = read_prompts()[-1] if prompt is None else prompt
         with progress_bars() as progress:
@@ -193,6 +213,19 @@ def trace(
             print_findings(stdout, findings)
     if not all(one.difference.held for one in findings):
         raise SystemExit(EXIT_FAILURE)
+
+
+@contextmanager
+def _clear_errors(debug: bool) -> Iterator[None]:
+    """An op on trial that breaks is a difference that was found, not wrong input: 1."""
+    with clear_errors(OutputPathError, ProofError, debug=debug):
+        try:
+            yield
+        except OpFailedError as error:
+            if debug:
+                stderr.print_exception()
+            stderr.print(f"error: {error}", style="red", markup=False)
+            raise SystemExit(EXIT_FAILURE) from error
 
 
 def _ops_table(spec: str | None, attention: AttentionName | None) -> tuple[str, Ops] | None:

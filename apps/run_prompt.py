@@ -17,7 +17,7 @@ import option_types as option
 from answer_figures import figures_line, figures_of
 from attention_choice import ATTENTION_DEFAULT, ATTENTION_HELP, AttentionName, choose_attention
 from augur_gen import TextResult
-from augur_weights import DEFAULT_MODEL, resolve
+from augur_weights import DEFAULT_MODEL
 from batch.errors import BatchError
 from batch.job import Job, run_batch
 from console import (
@@ -31,10 +31,12 @@ from console import (
     stderr,
 )
 from devices import DTypeName, choose_device, choose_dtype
-from engine import PREFILL_CHUNK, Engine
+from engine import PREFILL_CHUNK, Engine, PromptError
 from generation_options import GenerationOptions, GivenOptions, OptionError
+from model_source import resolve_model
 
 _BATCH = "Many prompts"
+_MAX_PROMPT_BYTES = 64 * 1024**2  # more than any context holds
 
 
 def main(
@@ -195,9 +197,10 @@ def main(
             return
         if logprobs is not None and not as_json:
             raise OptionError("--logprobs are told by --json alone; give both")
+        given.check_samples(num_samples)
         text_in = _read_prompt(prompt)
         with progress_bars() as progress:
-            folder = resolve(model, progress=progress)
+            folder = resolve_model(model, progress=progress)
         samples = given.options(folder).samples(num_samples)
         engine = Engine.load(folder, device=chosen_device, dtype=chosen_dtype, attention=attention)
         prompt_token_ids = engine.encode_prompt(text_in, raw=raw, system=system, thinking=thinking)
@@ -224,8 +227,14 @@ def _read_prompt(prompt: str | None) -> str:
         return prompt
     if sys.stdin is None or (prompt is None and sys.stdin.isatty()):
         raise typer.BadParameter("give a PROMPT, or pipe one to stdin")
+    found = sys.stdin.buffer.read(_MAX_PROMPT_BYTES + 1)
+    if len(found) > _MAX_PROMPT_BYTES:
+        raise PromptError(
+            f"the prompt on stdin has more than {_MAX_PROMPT_BYTES:,} bytes, which no context "
+            "holds. Shorten it"
+        )
     try:
-        text = sys.stdin.buffer.read().decode("utf-8").removeprefix("\ufeff")
+        text = found.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         stderr.print(f"error: the prompt on stdin is not UTF-8 (byte {error.start})", style="red")
         raise SystemExit(EXIT_WRONG_INPUT) from error

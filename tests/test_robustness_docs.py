@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from augur_tok import template_budget, template_files, text_files
+from augur_tok import template_budget, template_files, template_hooks, text_files
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/robustness.md").read_text(encoding="utf-8")
@@ -45,10 +45,13 @@ def test_every_file_that_is_named_exists() -> None:
     [
         f"| {template_budget.STEPS:,} | {template_budget.STEPS_EACH:,} |",
         f"a macro's call is {template_budget.MACRO_CALL})",
+        f"and 1 for {template_budget.NODES_OF_A_STEP} parts of the template in it; ",
         f"(an item of a list is {template_budget.ITEM})",
         f"| {template_budget.CHARACTERS:,} | {template_budget.CHARACTERS_EACH:,} |",
-        f"| {template_budget.LARGEST_VALUE:,} | {template_budget.LARGEST_VALUE_EACH:,} |",
+        f"| {template_budget.LARGEST_TEXT:,} | {template_budget.LARGEST_TEXT_EACH:,} |",
         f"| {template_files.MAX_CHARACTERS:,} characters |",
+        f"| {template_hooks.MAX_NODES:,}, nested {template_hooks.MAX_DEPTH} deep, "
+        f"loops and macros {template_hooks.MAX_SCOPES} deep |",
         f"| time | {template_budget.SECONDS:.0f} s |",
         f"| a tokenizer file | {text_files.MAX_BYTES // 10**6} MB |",
     ],

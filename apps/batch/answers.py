@@ -2,50 +2,22 @@
 
 Each line says what its answer was made with and from which prompt, so the file needs no other
 beside it, and a run that was broken off is taken up by reading it. All that a crash can leave
-behind is a last line that does not end: it is cut off, and its prompt answered again.
+behind is a last line that does not end: it is cut off, and its prompt answered again. Nobody's
+text but our own is: what cannot be the beginning of an answer is refused.
 """
 
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
-
-from filelock import FileLock, Timeout
 
 from batch.errors import BatchError, one_error_for_all
 from batch.prompts import BatchPrompt, PromptId
 
 FORMAT = "augur-answer/1"
-_BEGINNING = json.dumps({"format": FORMAT}).removesuffix("}").encode() + b", "
+_BEGINNING = json.dumps({"format": FORMAT, "id": 0}).removesuffix("0}").encode()
 _OTHER = "Give another --output, or delete this file to answer all prompts anew"
-
-
-@contextmanager
-def only_process_on(path: Path) -> Iterator[None]:
-    """Keep other processes from the file.
-
-    The lock is a file beside it, which stays; the system lets go of it when the process ends,
-    however it ends.
-
-    Raises:
-        BatchError: another process is on it, or its folder is not there.
-    """
-    path = path.resolve()
-    if not path.parent.is_dir():
-        raise BatchError(f"{path}: there is no folder {path.parent}. Make it first")
-    lock = FileLock(path.with_name(f".{path.name}.lock"))
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        raise BatchError(
-            f"{path}: another process is writing to it. Wait for that, or give another --output"
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def read_answers(path: Path) -> tuple[list[dict[str, Any]], int]:
@@ -59,43 +31,55 @@ def read_answers(path: Path) -> tuple[list[dict[str, Any]], int]:
     """
     if not path.exists():
         return [], 0
-    if not path.is_file():
-        raise BatchError(f"{path}: not a file. Give another --output")
     *whole, rest = path.read_bytes().split(b"\n")
     answers: list[dict[str, Any]] = []
     with one_error_for_all(path) as errors:
         for number, line in enumerate(whole, start=1):
             with errors.of_line(number):
                 answers.append(_answer(line))
-        # Nobody's text is to be cut off but our own.
-        if not whole and not (rest.startswith(_BEGINNING) or _BEGINNING.startswith(rest)):
-            with errors.of_line(1):
-                _answer(rest)
+        if not _is_torn_answer(rest):
+            with errors.of_line(len(whole) + 1):
+                raise BatchError(
+                    "not the beginning of an answer of this program, and the line does not end, so "
+                    f"to go on would cut it off: {rest[:60].decode('utf-8', 'replace')!r}. "
+                    "Take it out of the file, or give another --output"
+                )
     return answers, sum(len(line) + 1 for line in whole)
 
 
-def check_answers(
-    path: Path,
-    answers: list[dict[str, Any]],
-    prompts: list[BatchPrompt],
-    made_with: dict[str, Any],
-) -> None:
-    """Check that a run may go on after these answers.
+def check_made_with(path: Path, answers: list[dict[str, Any]], made_with: dict[str, Any]) -> None:
+    """Check that a run may go on after these answers, as far as the settings go.
+
+    Args:
+        path: of the answers.
+        answers: what is there.
+        made_with: this run's settings; the checkpoint's digest may be left out while it is not
+            known.
 
     Raises:
-        BatchError: they are others' answers: made with something else, of other prompts, or
-            answering one twice.
+        BatchError: an answer was made with something else.
+    """
+    for number, answer in enumerate(answers, start=1):
+        then = answer["made_with"]
+        now = {"checkpoint_sha256": then.get("checkpoint_sha256")} | made_with
+        differences = list(_differences(then, now))
+        if differences:
+            raise BatchError(
+                f"{path}:{number}: made with other settings: {'; '.join(differences)}. "
+                f"Give the same as then. {_OTHER}"
+            )
+
+
+def check_answered(path: Path, answers: list[dict[str, Any]], prompts: list[BatchPrompt]) -> None:
+    """Check that a run may go on after these answers, as far as the prompts go.
+
+    Raises:
+        BatchError: they answer other prompts, or one twice.
     """
     by_id = {prompt.id: prompt for prompt in prompts}
     answered: dict[PromptId, int] = {}
     for number, answer in enumerate(answers, start=1):
         where, prompt_id = f"{path}:{number}", answer["id"]
-        differences = list(_differences(answer["made_with"], made_with))
-        if differences:
-            raise BatchError(
-                f"{where}: made with other settings: {'; '.join(differences)}. "
-                f"Give the same as then. {_OTHER}"
-            )
         if prompt_id not in by_id:
             raise BatchError(
                 f"{where}: answers {prompt_id!r}, which --input does not have. {_OTHER}"
@@ -141,15 +125,31 @@ class AnswerWriter:
 def _answer(line: bytes) -> dict[str, Any]:
     try:
         answer = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         answer = None
     if not isinstance(answer, dict) or answer.get("format") != FORMAT:
         raise BatchError(f"not an answer of this program ({FORMAT}). {_OTHER}")
-    if type(answer.get("id")) not in (str, int) or not {"made_with", "prompt_sha256"} <= set(
-        answer
+    if (
+        type(answer.get("id")) not in (str, int)
+        or not isinstance(answer.get("made_with"), dict)
+        or "prompt_sha256" not in answer
     ):
         raise BatchError(f"not a whole answer. {_OTHER}")
     return answer
+
+
+def _is_torn_answer(rest: bytes) -> bool:
+    """Whether what comes after the last line end may be a line of ours that broke off."""
+    if not rest.startswith(_BEGINNING):
+        return _BEGINNING.startswith(rest)
+    text = rest.decode("utf-8", "replace")  # it may break off within a character
+    try:
+        _, end = json.JSONDecoder().raw_decode(text)
+    except ValueError:
+        return True  # it breaks off within the object
+    except RecursionError:
+        return False
+    return end == len(text)  # all but the line end is there
 
 
 def _differences(then: Any, now: Any, name: str = "") -> Iterator[str]:

@@ -8,7 +8,15 @@ _MOST_REPORTED = 20
 
 
 class BatchError(ValueError):
-    """Files that cannot be used, or do not go together; the message says where and why."""
+    """Files that cannot be used, or do not go together; the message says where and why.
+
+    Attributes:
+        lines: of the message; more than one where more than one thing is wrong.
+    """
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
 
 
 @contextmanager
@@ -21,7 +29,7 @@ def one_error_for_all(path: Path) -> Iterator["LineErrors"]:
         more = (
             [f"... and {len(found) - _MOST_REPORTED} more"] if len(found) > _MOST_REPORTED else []
         )
-        raise BatchError("\n".join(found[:_MOST_REPORTED] + more))
+        raise BatchError(*found[:_MOST_REPORTED], *more)
 
 
 class LineErrors:

@@ -12,16 +12,18 @@ import torch
 from attention_choice import AttentionName
 from augur_gen import GenerationError
 from augur_tok import TokenizerError
-from augur_weights import Progress, resolve
-from batch.answers import AnswerWriter, check_answers, only_process_on, read_answers
+from augur_weights import Progress
+from batch.answers import AnswerWriter, check_answered, check_made_with, read_answers
 from batch.checkpoint_digest import checkpoint_sha256
-from batch.errors import BatchError, one_error_for_all
+from batch.errors import one_error_for_all
+from batch.output_file import check_output, only_process_on
 from batch.prompts import BatchPrompt, read_prompts
 from devices import dtype_name
 from engine import Engine
 from free_memory import NoRoomError
 from generation_json import logprobs_json, options_json
 from generation_options import GenerationOptions, GivenOptions, OptionError
+from model_source import resolve_model
 
 # Fixed, so that the same command can go on with the same draws.
 _DEFAULT_SEED = 0
@@ -76,25 +78,27 @@ class Outcome:
 def run_batch(job: Job, progress: Progress) -> Outcome:
     """Answer every prompt that has no answer yet, in the file's order.
 
-    Answers are the same, byte for byte, whether the run was broken off or not.
+    Answers are the same, byte for byte, whether the run was broken off or not; but for a limit of
+    time, under which a text's length depends on the machine's haste.
 
     Raises:
         BatchError: the files are wrong, or do not go together; nothing was changed.
         WeightsError, ModelError, TokenizerError, OptionError: as for one prompt.
     """
     prompts = read_prompts(job.input, raw=job.raw, system=job.system)
-    if job.output.exists() and job.output.samefile(job.input):
-        raise BatchError(f"{job.output}: --output is --input. Give another --output")
+    check_output(job.output, job.input)
+    # All that needs no model is checked before one is fetched, which may take hours.
+    early = None if job.given.use_generation_config else _common_options(job, prompts, None)
     with only_process_on(job.output):
-        folder = resolve(job.model, progress=progress)
-        options = _with_default_seed(job.given.options(folder))
-        with one_error_for_all(job.input) as errors:
-            for prompt in prompts:
-                with errors.of_line(prompt.number):
-                    prompt.options(options)
-        facts = _facts(job, checkpoint_sha256(folder, progress), options)
         answers, num_bytes = read_answers(job.output)
-        check_answers(job.output, answers, prompts, facts)
+        check_answered(job.output, answers, prompts)
+        if early is not None:
+            check_made_with(job.output, answers, _settings(job, early))
+        folder = resolve_model(job.model, progress=progress)
+        options = _common_options(job, prompts, folder)
+        digest = checkpoint_sha256(folder, progress)
+        facts = {"checkpoint_sha256": digest} | _settings(job, options)
+        check_made_with(job.output, answers, facts)
         answered = {answer["id"] for answer in answers}
         left = [prompt for prompt in prompts if prompt.id not in answered]
         num_errors = sum("error" in answer for answer in answers)
@@ -112,13 +116,28 @@ def run_batch(job: Job, progress: Progress) -> Outcome:
     return Outcome(len(prompts), num_errors, len(left))
 
 
-def _facts(job: Job, checkpoint: str, options: GenerationOptions) -> dict[str, Any]:
-    """What answers depend on beside their prompts, in JSON's types.
+def _common_options(job: Job, prompts: list[BatchPrompt], folder: Path | None) -> GenerationOptions:
+    """The options for all lines, which every line goes with.
 
-    Two runs with the same facts give the same answers on one machine.
+    Raises:
+        BatchError: lines that do not.
     """
-    facts = {
-        "checkpoint_sha256": checkpoint,
+    options = job.given.options(folder)
+    if options.is_random and options.sampling is not None and options.sampling.seed is None:
+        options = options.with_seed(_DEFAULT_SEED)
+    with one_error_for_all(job.input) as errors:
+        for prompt in prompts:
+            with errors.of_line(prompt.number):
+                prompt.options(options)
+    return options
+
+
+def _settings(job: Job, options: GenerationOptions) -> dict[str, Any]:
+    """What answers depend on beside their prompts and the checkpoint, in JSON's types.
+
+    Two runs with the same settings give the same answers on one machine.
+    """
+    settings = {
         "device": str(job.device),
         "dtype": dtype_name(job.dtype),
         "attention": job.attention,
@@ -129,13 +148,7 @@ def _facts(job: Job, checkpoint: str, options: GenerationOptions) -> dict[str, A
         "prefill_chunk": job.prefill_chunk,
         **options_json(options),
     }
-    return dict(json.loads(json.dumps(facts)))
-
-
-def _with_default_seed(options: GenerationOptions) -> GenerationOptions:
-    if options.sampling is None or options.sampling.seed is not None:
-        return options
-    return options.with_seed(_DEFAULT_SEED)
+    return dict(json.loads(json.dumps(settings)))
 
 
 def _answers(
@@ -145,8 +158,9 @@ def _answers(
         answer: dict[str, Any] = {"id": prompt.id}
         try:
             answer |= _answer(engine, job, prompt, prompt.options(common))
-        except (OptionError, NoRoomError):
-            raise  # not this prompt's fault: other prompts, or another time, would tell the same
+        except (OptionError, NoRoomError) as error:
+            # No answer: with other options, or at another time, there would be one.
+            raise type(error)(f"{job.input}:{prompt.number}: {error}") from error
         except (GenerationError, TokenizerError) as error:
             answer["error"] = str(error)
         yield answer | {"prompt_sha256": prompt.sha256}

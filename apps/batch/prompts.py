@@ -86,7 +86,10 @@ def read_prompts(path: Path, *, raw: bool = False, system: str | None = None) ->
             if not line.strip():
                 continue
             with errors.of_line(number):
-                prompt = _prompt(number, _json_object(line), chat_option)
+                try:
+                    prompt = _prompt(number, _json_object(line), chat_option)
+                except RecursionError as error:
+                    raise BatchError(f"not JSON that can be read ({error})") from None
                 if prompt.id in prompts:
                     first = prompts[prompt.id].number
                     raise BatchError(f"the id {prompt.id!r} is that of line {first} already")
@@ -108,11 +111,22 @@ def _read_text(path: Path) -> str:
 
 def _json_object(line: str) -> dict[str, Any]:
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        found = json.loads(line, object_pairs_hook=_without_duplicates)
+    except BatchError:
+        raise
+    except ValueError as error:
         raise BatchError(f"not JSON ({error})") from None
     if not isinstance(found, dict):
         raise BatchError(f"{line.strip()[:60]!r}, expected a JSON object")
+    return found
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise BatchError(f"it has {key!r} twice; give it once")
+        found[key] = value
     return found
 
 

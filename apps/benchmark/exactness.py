@@ -70,22 +70,19 @@ def measure_exactness(
         device: of the model.
 
     Raises:
-        RungFailedError: a logit is infinite or not a number.
+        RungFailedError: a logit is infinite or not a number, or a row is not one logit for each
+            token of the vocabulary.
     """
     largest, same_top = 0.0, 0
     divergences: list[float] = []
     for continuation in continuations:
         row_index = continuation.first_row
         for ours in _forced_rows(new_steps, continuation, device):
-            if not ours.isfinite().all():
-                raise RungFailedError(
-                    f"after {row_index - continuation.first_row} new tokens, "
-                    f"{int((~ours.isfinite()).sum())} of {ours.numel()} logits are not finite"
-                )
             expected = rows[row_index]
-            largest = max(largest, float((ours.double() - expected.double()).abs().max()))
-            divergences.append(float(kl_divergence(expected[None], ours[None])))
-            same_top += int(ours.argmax() == expected.argmax())
+            _check_row(ours, expected, row_index - continuation.first_row)
+            largest = max(largest, float((ours[0].double() - expected.double()).abs().max()))
+            divergences.append(float(kl_divergence(expected[None], ours)))
+            same_top += int(ours[0].argmax() == expected.argmax())
             row_index += 1
     return Exactness(
         num_prompts=len(continuations),
@@ -114,16 +111,31 @@ def find_parting(token_ids: list[int], continuation: Continuation, rows: Tensor)
     return Parting(len(token_ids), index, theirs, ours, float(row[theirs] - row[ours]))
 
 
+def _check_row(ours: Tensor, expected: Tensor, num_new_tokens: int) -> None:
+    # Before anything is compared: a tensor of another shape might be broadcast.
+    if ours.shape != (1, *expected.shape):
+        raise RungFailedError(
+            f"after {num_new_tokens} new tokens, the logits are {list(ours.shape)}, expected "
+            f"{[1, *expected.shape]}"
+        )
+    num_wrong = int((~ours.isfinite()).sum())
+    if num_wrong:
+        raise RungFailedError(
+            f"after {num_new_tokens} new tokens, {num_wrong} of {ours.numel()} logits are not "
+            "finite"
+        )
+
+
 def _forced_rows(
     new_steps: NewSteps, continuation: Continuation, device: torch.device
 ) -> Iterator[Tensor]:
-    """Each position's logits, `[vocab_size]` float32 on the CPU."""
+    """Each position's logits, `[1, vocab_size]` as promised, in float32 on the CPU."""
     last_row = torch.empty(0)
     forced = iter(continuation.token_ids)
 
     def keep_and_force(logits: Tensor) -> Tensor:
         nonlocal last_row
-        last_row = logits[0].float().cpu()
+        last_row = logits.float().cpu()
         return torch.tensor([next(forced)])
 
     stop = StopConditions(len(continuation.token_ids))

@@ -10,7 +10,7 @@ from augur_gen import Steps
 from benchmark.errors import BenchError
 from benchmark.rung import Load, NewSteps, Rung
 from proof.errors import ProofError
-from proof.referee import cache_argument, import_transformers
+from proof.referee import aligned, cache_argument, import_transformers
 
 PeerName = Literal["transformers"]
 
@@ -42,7 +42,12 @@ def transformers_model(attention: str) -> Load:
 
 
 def transformers_steps(model: Any, capacity: int) -> NewSteps:  # noqa: ARG001
-    """Its forward pass over its own growing cache."""
+    """Its forward pass over its own growing cache.
+
+    Weights at odd addresses round otherwise, and augur's lie at even ones. They are moved here and
+    not in `load`, whose seconds are then transformers' own.
+    """
+    aligned(model)
     return lambda: TransformersSteps(model)
 
 

@@ -32,8 +32,8 @@ class Reference:
     def compare_arguments(self, own_token_ids: list[int]) -> dict[str, Any]:
         """What a worker is told to compare."""
         return {
-            "continuations": [asdict(one) for one in self.checks],
-            "own": asdict(self.timed),
+            "timed": asdict(self.timed),
+            "checks": [asdict(one) for one in self.checks],
             "own_token_ids": own_token_ids,
             "logits": str(self.logits),
             "num_rows": self.num_rows,

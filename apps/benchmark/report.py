@@ -16,7 +16,7 @@ from benchmark.sheets import (
     speed_sheet,
     sweep_sheet,
 )
-from benchmark.texts import count, footnotes, heading_lines, limits_lines
+from benchmark.texts import count, footnotes, heading_lines, limits_lines, workload_text
 
 
 def write_report(result: dict[str, Any], folder: Path) -> None:
@@ -90,9 +90,7 @@ def _environment_lines(result: dict[str, Any]) -> list[str]:
 
 
 def _subtitle(result: dict[str, Any]) -> str:
-    work = result["workload"]
-    tokens = f"{work['prompt_tokens']} prompt tokens, {work['max_new_tokens']} new tokens"
-    return f"{_machine(result)}; {tokens}"
+    return f"{_machine(result)}; {workload_text(result)}"
 
 
 def _machine(result: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from benchmark.figure_style import (
@@ -21,6 +22,9 @@ from benchmark.texts import quantity
 _COLORS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, GREY)
 _MARKERS = "osD^vP*X<>hp"
 _PHASES = ("decode", "prefill")
+_KEY_COLUMNS = 3
+# Beyond that there is no room for three labels in each.
+_FEW_DECADES = 1e3
 
 
 def roofline_figure(result: dict[str, Any], subtitle: str) -> Figure:
@@ -42,19 +46,39 @@ def _draw_roofline(axes: Axes, result: dict[str, Any]) -> None:
     ]
     intensities = [intensity for _, _, intensity, _ in points]
     left, right = min(intensities) / 4, max(intensities) * 4
-    _draw_roofs(axes, result, left, right)
+    ceilings = _ceilings(result)
+    # Some of the slope is always seen, also where every pass is bound by arithmetic.
+    left = min(left, min(ceilings) / _bandwidth(result) / 4)
+    _draw_roofs(axes, ceilings, _bandwidth(result), left, right)
     for index, phase, intensity, rate in points:
         _draw_point(axes, intensity, rate, index, phase)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    for axis, (low, high) in ((axes.xaxis, (left, right)), (axes.yaxis, axes.get_ylim())):
+        subs = (1, 2, 5) if high / low < _FEW_DECADES else (1,)
+        axis.set_major_locator(LogLocator(subs=subs))
         axis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axis.set_minor_formatter(NullFormatter())
     axes.set_xlim(left, right)
     axes.set_xlabel("FLOP to be done for each byte to be read")
     axes.set_ylabel("GFLOP/s")
     axes.set_title("What the machine allows, and what was reached")
+    _draw_key(axes, result)
+
+
+def _draw_key(axes: Axes, result: dict[str, Any]) -> None:
+    """Which mark is which rung, below the axes, where no point can lie."""
+    handles = [
+        Line2D([], [], linestyle="none", label=rung["name"], **_mark(index, "prefill"))
+        for index, rung in enumerate(result["rungs"])
+    ]
+    axes.legend(
+        handles=handles,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.14),
+        ncols=_KEY_COLUMNS,
+        frameon=False,
+    )
 
 
 def _draw_shares(axes: Axes, result: dict[str, Any]) -> None:
@@ -79,16 +103,20 @@ def _draw_shares(axes: Axes, result: dict[str, Any]) -> None:
 
 
 def _draw_point(axes: Axes, x: float, y: float, index: int, phase: str) -> None:
+    # Whole also where it lies on an axis, such as a share near 0.
+    axes.plot(x, y, clip_on=False, zorder=3, **_mark(index, phase))
+
+
+def _mark(index: int, phase: str) -> dict[str, Any]:
+    """How a rung's phase is marked."""
     color = _COLORS[index % len(_COLORS)]
-    axes.plot(
-        x,
-        y,
-        marker=_MARKERS[index % len(_MARKERS)],
-        markersize=8,
-        markeredgecolor=color,
-        markerfacecolor=color if phase == "prefill" else "white",
-        markeredgewidth=1.8,
-    )
+    return {
+        "marker": _MARKERS[index % len(_MARKERS)],
+        "markersize": 8,
+        "markeredgecolor": color,
+        "markerfacecolor": color if phase == "prefill" else "white",
+        "markeredgewidth": 1.8,
+    }
 
 
 def _point(result: dict[str, Any], rung: dict[str, Any], phase: str) -> tuple[float, float]:
@@ -101,15 +129,27 @@ def _point(result: dict[str, Any], rung: dict[str, Any], phase: str) -> tuple[fl
     return flops / work["prefill_bytes"], flops / rung["prefill_s"]["median"] / 1e9
 
 
-def _draw_roofs(axes: Axes, result: dict[str, Any], left: float, right: float) -> None:
-    """The slope that memory sets, and a ceiling for each dtype that has its own."""
-    limits = result["limits"]
-    bandwidth = limits["bytes_per_s"]["high"] / 1e9
-    rates = {dtype: spread["high"] / 1e9 for dtype, spread in limits["flops_per_s"].items()}
+def _bandwidth(result: dict[str, Any]) -> float:
+    """GB/s."""
+    bandwidth: float = result["limits"]["bytes_per_s"]["high"] / 1e9
+    return bandwidth
+
+
+def _ceilings(result: dict[str, Any]) -> dict[float, list[str]]:
+    """GFLOP/s, and the dtypes that they hold back."""
+    limits = result["limits"]["flops_per_s"]
+    rates = {dtype: spread["high"] / 1e9 for dtype, spread in limits.items()}
     # Narrow dtypes are held against float32's roof where their own products are slower.
     ceilings: dict[float, list[str]] = {}
     for dtype in {rung["dtype"] for rung in result["rungs"]}:
         ceilings.setdefault(max(rates[dtype], rates["float32"]), []).append(dtype)
+    return ceilings
+
+
+def _draw_roofs(
+    axes: Axes, ceilings: dict[float, list[str]], bandwidth: float, left: float, right: float
+) -> None:
+    """The slope that memory sets, and a ceiling for each dtype that has its own."""
     for ceiling, dtypes in sorted(ceilings.items()):
         ridge = ceiling / bandwidth
         axes.plot(

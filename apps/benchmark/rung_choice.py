@@ -1,13 +1,12 @@
 """Which rungs a run has: the ladder's, a file's, and the peers'."""
 
-import importlib.util
-import sys
 from pathlib import Path
 
 from benchmark.errors import BenchError
 from benchmark.ladder import LADDER, REFERENCE
 from benchmark.peers import PEERS, PeerName
 from benchmark.rung import Rung
+from benchmark.rung_file import rungs_of_file
 
 
 def all_rungs(rungs_from: Path | None) -> dict[str, Rung]:
@@ -17,13 +16,21 @@ def all_rungs(rungs_from: Path | None) -> dict[str, Rung]:
         rungs_from: a Python file with `RUNGS`, a list of `Rung`.
 
     Raises:
-        BenchError: the file does not run, has no such list, or a name is taken.
+        BenchError: the file does not run, has no such list, a rung in it is not possible, a name is
+            taken, or a parent is not there.
     """
     rungs = dict(LADDER)
-    for rung in [] if rungs_from is None else _rungs_of(rungs_from):
+    for rung in [] if rungs_from is None else rungs_of_file(rungs_from):
         if rung.name in rungs or rung.name in PEERS or rung.name == REFERENCE.name:
             raise BenchError(f"{rungs_from}: there is a rung {rung.name} already; rename it")
         rungs[rung.name] = rung
+    for rung in rungs.values():
+        # Behind the loop: a file may name a rung before its parent.
+        if rung.parent is not None and rung.parent not in rungs | PEERS:
+            raise BenchError(
+                f"{rungs_from}: rung {rung.name} has the parent {rung.parent!r}, and there is no "
+                f"such rung. There are: {', '.join([*rungs, *PEERS])}"
+            )
     return rungs
 
 
@@ -66,23 +73,3 @@ def choose_pairs(rungs: list[Rung], against: PeerName | None) -> list[tuple[Rung
             "ask for one of them in --rungs"
         )
     return [(rung, peers[rung.name]) if rung.name in peers else (rung,) for rung in rungs]
-
-
-def _rungs_of(path: Path) -> list[Rung]:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise BenchError(f"--rungs-from {path}: expected a Python file (.py)")
-    module = importlib.util.module_from_spec(spec)
-    # As with `python FILE`: what lies beside it can be imported.
-    sys.path.append(str(path.parent))
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # whatever the file does when it is run
-        raise BenchError(f"--rungs-from {path}: {type(error).__name__}: {error}") from error
-    rungs = getattr(module, "RUNGS", None)
-    if not isinstance(rungs, list) or not all(isinstance(rung, Rung) for rung in rungs):
-        raise BenchError(
-            f"--rungs-from {path}: RUNGS is {type(rungs).__name__}, expected a list of "
-            "benchmark.rung.Rung"
-        )
-    return rungs

@@ -47,6 +47,6 @@ def answer(commands: Mapping[str, Command], request: dict[str, Any]) -> dict[str
         return commands[name](**request)
     except _EXPLAINED as error:
         return {"error": str(error) or type(error).__name__}
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a rung must not end the process unheard
         traceback.print_exc()
         return {"error": f"{type(error).__name__}: {error}"}

@@ -67,12 +67,21 @@ def sweep_lengths(
     """The lengths of a sweep: those asked for, or those of the device that the model can take.
 
     Raises:
-        BenchError: a length is too short, or too long for the model.
+        BenchError: a length is too short, or too long for the model; or none is left.
     """
     defaults = _LENGTHS_ON_CPU if settings.device == "cpu" else _LENGTHS_ELSEWHERE
-    limit = size.config.max_position_embeddings
+    limit = size.config.num_positions
     if asked is None:
-        return [length for length in defaults[name] if sum(_shape(name, length, settings)) <= limit]
+        lengths = [
+            length for length in defaults[name] if sum(_shape(name, length, settings)) <= limit
+        ]
+        if not lengths:
+            raise BenchError(
+                f"--sweep {name}: its lengths are {', '.join(map(str, defaults[name]))}, and with "
+                f"prompt and new tokens together none fits into the {limit} positions of the "
+                "model. Name shorter ones in --sweep-at, or leave --sweep out"
+            )
+        return lengths
     least = 1 if name is SweepName.PROMPT else 2
     for length in asked:
         if length < least or sum(_shape(name, length, settings)) > limit:

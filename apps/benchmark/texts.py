@@ -20,23 +20,25 @@ def quantity(value: float | None, scale: float = 1.0) -> str:
 
 
 def with_spread(spread: dict[str, float] | None, scale: float = 1.0) -> str:
-    """ "5.91 ±2%": the median, and half the range as a part of it."""
+    """ "5.91 ±2%": the median, and half the range as a part of it; "5.91 ±-" of one reading."""
     if spread is None:
         return NOTHING
-    return f"{quantity(spread['median'], scale)} ±{_half_range(spread) / spread['median']:.0%}"
+    return f"{quantity(spread['median'], scale)} ±{_relative_range(spread)}"
 
 
 def times(ratio: dict[str, float] | None) -> str:
     """ "5.2x ±3%"."""
     if ratio is None:
         return NOTHING
-    return f"{quantity(ratio['median'])}x ±{_half_range(ratio) / ratio['median']:.0%}"
+    return f"{quantity(ratio['median'])}x ±{_relative_range(ratio)}"
 
 
 def times_range(ratio: dict[str, float] | None) -> str:
     """ "5.2x (5.0-5.4)"."""
     if ratio is None:
         return NOTHING
+    if _is_single(ratio):
+        return f"{quantity(ratio['median'])}x ({NOTHING})"
     return f"{quantity(ratio['median'])}x ({quantity(ratio['low'])}-{quantity(ratio['high'])})"
 
 
@@ -50,7 +52,8 @@ def percent(share: dict[str, Any] | None) -> str:
     if share is None:
         return NOTHING
     spread = share["of_roofline"]
-    return f"{100 * spread['median']:.0f} ±{100 * _half_range(spread):.0f}"
+    half_range = NOTHING if _is_single(spread) else f"{100 * _half_range(spread):.0f}"
+    return f"{100 * spread['median']:.0f} ±{half_range}"
 
 
 def parting_text(own_text: dict[str, Any]) -> str:
@@ -58,6 +61,13 @@ def parting_text(own_text: dict[str, Any]) -> str:
     if own_text["index"] is None:
         return f"none in {own_text['num_tokens']}"
     return f"at {own_text['index'] + 1} ({quantity(own_text['margin'])})"
+
+
+def workload_text(result: dict[str, Any]) -> str:
+    """ "35 prompt tokens, 32 new tokens"."""
+    work = result["workload"]
+    prompt = count(work["prompt_tokens"], "prompt token")
+    return f"{prompt}, {count(work['max_new_tokens'], 'new token')}"
 
 
 def heading_lines(result: dict[str, Any]) -> list[str]:
@@ -68,9 +78,8 @@ def heading_lines(result: dict[str, Any]) -> list[str]:
         f"{environment['gpu'] or environment['cpu']}",
         f"{count(environment['threads'], 'thread')}, torch {environment['torch']}, "
         f"{environment['date']}",
-        f"{work['prompt_tokens']} prompt tokens, {work['max_new_tokens']} new tokens, up to "
-        f"{count(work['repeats'], 'run')}; logits compared over "
-        f"{count(work['check_prompts'], 'prompt')}",
+        f"{workload_text(result)}, up to {count(work['repeats'], 'run')}; logits compared there "
+        f"and over {count(work['check_prompts'], 'prompt')}",
     ]
 
 
@@ -100,6 +109,18 @@ def footnotes(result: dict[str, Any]) -> list[str]:
     ]
     lines += [f"{one['name']} left out: {one['reason']}" for one in result["left_out"]]
     return lines + [f"note: {note}" for note in result["notes"]]
+
+
+def _relative_range(spread: dict[str, float]) -> str:
+    """ "2%": half the range as a part of the median; "-" where there is no range."""
+    if _is_single(spread):
+        return NOTHING
+    return f"{_half_range(spread) / spread['median']:.0%}"
+
+
+def _is_single(spread: dict[str, float]) -> bool:
+    """Whether it is of one reading, of which no spread is known: no two seconds are equal."""
+    return spread["low"] == spread["high"]
 
 
 def _half_range(spread: dict[str, float]) -> float:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from augur_gen import Generation, GenerationResult, StopConditions, Stopwatch
+from augur_gen import Generation, GenerationResult, StopConditions, Stopwatch, greedy
 from benchmark.environment import compute_environment
-from benchmark.errors import RungUnavailableError
+from benchmark.errors import RungFailedError, RungUnavailableError
 from benchmark.exactness import find_parting, measure_exactness
 from benchmark.limits import measure_bandwidth, measure_matmul
 from benchmark.peak_memory import peak_memory, reset_peak_memory
@@ -101,8 +102,8 @@ class Worker:
 
     def compare(
         self,
-        continuations: list[dict[str, Any]],
-        own: dict[str, Any],
+        timed: dict[str, Any],
+        checks: list[dict[str, Any]],
         own_token_ids: list[int],
         logits: str,
         num_rows: int,
@@ -111,17 +112,17 @@ class Worker:
         """Hold this rung against the reference.
 
         Args:
-            continuations: to be fed to the rung.
-            own: the reference's continuation of the prompt that was timed.
+            timed: the reference's continuation of the prompt that was timed.
+            checks: its continuations of the check prompts.
             own_token_ids: the rung's.
             logits: the reference's file.
             num_rows: of the file.
             vocab_size: width of its rows.
         """
         rows = open_rows(Path(logits), num_rows, vocab_size)
-        fed = [Continuation(**continuation) for continuation in continuations]
+        fed = [Continuation(**continuation) for continuation in (timed, *checks)]
         found = measure_exactness(self._ready_steps, fed, rows, self._device)
-        parting = find_parting(own_token_ids, Continuation(**own), rows)
+        parting = find_parting(own_token_ids, fed[0], rows)
         return {**asdict(found), "own_text": asdict(parting)}
 
     @property
@@ -138,10 +139,34 @@ def run_once(
     device: torch.device,
     stopwatch: Stopwatch | None = None,
 ) -> GenerationResult:
-    """Generate greedily to the full length, timed."""
+    """Generate greedily to the full length, timed.
+
+    Raises:
+        RungFailedError: a logit is -inf.
+        GenerationError: a logit is +inf or not a number.
+    """
+    lowest: list[Tensor] = []
+
+    def keep_lowest_and_choose(logits: Tensor) -> Tensor:
+        # The choice refuses NaN and +inf itself. One pass over a row, and nothing waits for it:
+        # microseconds beside a forward pass.
+        lowest.append(logits.amin())
+        return greedy(logits)
+
     steps = new_steps()  # the cache's memory is taken here, before the clock is read
     stop = StopConditions(max_new_tokens)
-    return Generation(steps, prompt_token_ids, stop, device=device, stopwatch=stopwatch).run()
+    result = Generation(
+        steps,
+        prompt_token_ids,
+        stop,
+        device=device,
+        sampler=keep_lowest_and_choose,
+        stopwatch=stopwatch,
+    ).run()
+    for num_new_tokens, low in enumerate(lowest):
+        if not low.isfinite():
+            raise RungFailedError(f"after {num_new_tokens} new tokens, a logit is {float(low)}")
+    return result
 
 
 def commands(worker: Worker) -> dict[str, Command]:

@@ -42,14 +42,30 @@ class Workload:
         every_token = (token_id for prompt in self.check_prompts for token_id in prompt)
         return list(islice(cycle(every_token), num_tokens))
 
-    def check_fits(self, config: QwenConfig, num_new_tokens: int) -> None:
-        """Raise `BenchError` if the timed prompt and the new tokens are more than the model's."""
-        wanted, limit = len(self.prompt_token_ids) + num_new_tokens, config.max_position_embeddings
-        if wanted > limit:
-            raise BenchError(
-                f"the prompt has {len(self.prompt_token_ids)} tokens and {num_new_tokens} follow: "
-                f"{wanted}, but the model has {limit} positions. Ask for fewer"
-            )
+    def check_fits(self, config: QwenConfig, num_new_tokens: int, num_check_tokens: int) -> None:
+        """Raise `BenchError` if a prompt and its new tokens are more than the model's positions.
+
+        Args:
+            config: of the model.
+            num_new_tokens: after the timed prompt.
+            num_check_tokens: after each of the check prompts.
+        """
+        limit = config.num_positions
+        longest = max(map(len, self.check_prompts))
+        for what, num_prompt, num_new, advice in (
+            ("the prompt", len(self.prompt_token_ids), num_new_tokens, "Ask for fewer"),
+            (
+                "the longest check prompt",
+                longest,
+                num_check_tokens,
+                "Lower --check-tokens, or take a model with more positions",
+            ),
+        ):
+            if num_prompt + num_new > limit:
+                raise BenchError(
+                    f"{what} has {num_prompt} tokens and {num_new} follow: {num_prompt + num_new}, "
+                    f"but the model has {limit} positions. {advice}"
+                )
 
 
 def _encode(tokenizer: Tokenizer, prompt: str) -> list[int]:

@@ -7,8 +7,9 @@ from pathlib import Path
 from chatting.answer import Answer
 from chatting.errors import ConversationError
 from chatting.messages import Messages, without_system
-from chatting.talk import Talk, say
-from chatting.talk_file import read_talk, write_talk
+from chatting.shown import say
+from chatting.talk import Talk
+from chatting.talk_file import read_talk, resolved, typed_path, write_talk
 from memory import peak_memory_bytes
 
 
@@ -53,11 +54,13 @@ def go_on_from(talk: Talk, path: Path, messages: Messages) -> None:
     """Take what was read from a file in place of what was said.
 
     Raises:
+        ConversationError: the path leads nowhere.
         TokenizerError: the chat template cannot write it.
     """
     conversation, num_before = talk.conversation, len(talk.conversation.messages)
+    file = resolved(path)
     conversation.replace(messages)
-    talk.file, talk.last_answer = path.resolve(), None
+    talk.file, talk.last_answer = file, None
     instead = f" in place of {_count(num_before)}" if num_before else ""
     say(f"read {_count(len(messages))} from {path}{instead}; {_length(talk)}")
     if messages and messages[-1].role == "user":
@@ -71,10 +74,21 @@ def _system(talk: Talk, argument: str) -> None:
         say("none was given; the chat template may write its own" if system is None else system)
         return
     conversation.set_system(argument)
-    if without_system(conversation.messages):
-        say("system message set; the conversation stays, and the next turn feeds it again")
-    else:
-        say("system message set")
+    say(f"system message set{_stays(talk)}")
+
+
+def _no_system(talk: Talk, _argument: str) -> None:
+    conversation = talk.conversation
+    if conversation.system is None:
+        raise ConversationError("there is no system message to remove")
+    conversation.set_system(None)
+    say(f"system message removed, the chat template may write its own{_stays(talk)}")
+
+
+def _stays(talk: Talk) -> str:
+    if not without_system(talk.conversation.messages):
+        return ""
+    return "; the conversation stays, and the next turn feeds it again"
 
 
 def _reset(talk: Talk, _argument: str) -> None:
@@ -90,23 +104,23 @@ def _retry(talk: Talk, _argument: str) -> None:
 
 
 def _load(talk: Talk, argument: str) -> None:
-    path = Path(argument).expanduser()
+    path = typed_path(argument)
     go_on_from(talk, path, read_talk(path))
 
 
 def _save(talk: Talk, argument: str) -> None:
-    path = Path(argument).expanduser()
-    _write(talk, path, replace=path.resolve() == talk.file)
+    path = typed_path(argument)
+    _write(talk, path, replace=resolved(path) == talk.file)
 
 
 def _save_anyway(talk: Talk, argument: str) -> None:
-    _write(talk, Path(argument).expanduser(), replace=True)
+    _write(talk, typed_path(argument), replace=True)
 
 
 def _write(talk: Talk, path: Path, *, replace: bool) -> None:
     messages = talk.conversation.messages
     write_talk(path, messages, replace=replace)
-    talk.file = path.resolve()
+    talk.file = resolved(path)
     say(f"wrote {_count(len(messages))} to {path}")
 
 
@@ -162,8 +176,9 @@ def _count(num_messages: int) -> str:
 
 COMMANDS = {
     "/system": Command("[TEXT]", "show the system message, or set it and keep the rest", _system),
+    "/nosystem": Command("", "remove the system message, and keep the rest", _no_system),
     "/reset": Command("", "forget what was said; the system message stays", _reset),
-    "/retry": Command("", "answer the last message again, with another seed", _retry),
+    "/retry": Command("", "answer the last message again, with the next seed", _retry),
     "/save": Command("FILE", "write the conversation to a new file, or to its own", _save),
     "/save!": Command("FILE", "the same, whatever file is there", _save_anyway),
     "/load": Command("FILE", "go on from a conversation in a file", _load),

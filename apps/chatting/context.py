@@ -16,7 +16,7 @@ def make_cache(engine: Engine, context: int | None) -> StaticKVCache:
         ConversationError: the model has fewer positions.
         NoRoomError: the device has too little memory free.
     """
-    num_positions = engine.model.config.max_position_embeddings
+    num_positions = engine.model.config.num_positions
     if context is None:
         context = min(DEFAULT_CONTEXT, num_positions)
     if not 1 <= context <= num_positions:

@@ -152,13 +152,14 @@ class Conversation:
         """Forget what user and assistant said. The system message stays."""
         self._messages = tuple(message for message in self._messages if message.role == "system")
 
-    def set_system(self, content: str) -> None:
-        """Give another system message and keep the rest, which the next turn feeds again.
+    def set_system(self, content: str | None) -> None:
+        """Give another system message, or none, and keep the rest, which the next turn feeds again.
 
         Raises:
             TokenizerError: the template cannot write it.
         """
-        self.replace(with_system(self._messages, content))
+        rest = without_system(self._messages)
+        self.replace(rest if content is None else with_system(rest, content))
 
     def replace(self, messages: Messages) -> None:
         """Go on from other messages.
@@ -217,7 +218,7 @@ class Conversation:
             f"the context is full: {found}, the answer may take {max_new_tokens} more "
             f"(--max-new-tokens), and the context holds {self.context}. /reset begins anew; or "
             f"start with a larger --context (the model has "
-            f"{self._engine.model.config.max_position_embeddings} positions), fewer "
+            f"{self._engine.model.config.num_positions} positions), fewer "
             "--max-new-tokens, or --when-full drop"
         )
 

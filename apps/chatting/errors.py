@@ -1,4 +1,4 @@
-"""What a conversation refuses."""
+"""What a conversation refuses, and what ends it."""
 
 from engine import PromptError
 
@@ -9,3 +9,15 @@ class ConversationError(PromptError):
 
 class ContextFullError(ConversationError):
     """The conversation and its next answer are longer than the context."""
+
+
+class OutputLostError(Exception):
+    """Nothing can be written to stdout any more.
+
+    Attributes:
+        error: why.
+    """
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error

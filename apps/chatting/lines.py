@@ -54,14 +54,17 @@ class PipedLines:
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
+        self._is_first = True
 
     def read(self) -> str:
         """See `Lines.read`."""
         line = self._stream.readline()
         if not line:
             raise EOFError
+        encoding = "utf-8-sig" if self._is_first else "utf-8"  # a file may begin with a BOM
+        self._is_first = False
         try:
-            return line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+            return line.decode(encoding).removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
             raise ConversationError(
                 f"a line on stdin is not UTF-8 (byte {error.start}); it was not sent"

@@ -6,9 +6,11 @@ from augur_gen import GenerationError
 from augur_model import ModelError
 from augur_tok import TokenizerError
 from chatting.commands import obey
+from chatting.errors import ConversationError, OutputLostError
 from chatting.lines import Lines
-from chatting.talk import Talk, say
-from console import stderr
+from chatting.shown import say, say_error
+from chatting.talk import Talk
+from console import EXIT_FAILURE, EXIT_WRONG_INPUT
 from engine import PromptError
 
 HINT = "/help lists the commands; Ctrl-C stops an answer; Ctrl-D ends"
@@ -17,30 +19,62 @@ _REFUSALS = (PromptError, TokenizerError, GenerationError, ModelError)
 _OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
 
 
-def run_session(talk: Talk, lines: Lines) -> bool:
-    """Talk until the lines end or `/exit`, and tell whether every line was taken.
+def run_session(talk: Talk, lines: Lines, *, debug: bool = False) -> int:
+    """Talk until the lines end or `/exit`.
 
-    What is refused is told, and the next line is taken.
+    What goes wrong is told, and the next line is taken: what was said must not be lost.
+
+    Args:
+        talk: what the lines act on.
+        lines: where they come from.
+        debug: whether tracebacks are shown.
+
+    Returns:
+        The exit status of a program that nobody watched: 1 if a line met a failure of ours, 2 if
+        one was refused, 0 if all were taken.
+
+    Raises:
+        OSError: stdout, stderr or stdin is lost.
+        KeyboardInterrupt: where nobody is there who could go on.
     """
-    all_taken = True
+    statuses = {0}
     while not talk.is_over:
         try:
-            _take(talk, lines.read())
+            statuses.add(_status_of(talk, lines.read(), debug=debug))
         except EOFError:
             break
+        except ConversationError as error:
+            say_error(f"error: {error}", debug=debug)
+            statuses.add(EXIT_WRONG_INPUT)
         except KeyboardInterrupt:
             if not talk.is_interactive:
                 raise
             say(HINT)
-        except _REFUSALS as error:
-            all_taken = False
-            _say_error(str(error))
-        except _OUT_OF_MEMORY:
-            all_taken = False
-            _say_error(
-                "out of memory; what was said is kept. /save it, and take a smaller --context"
-            )
-    return all_taken
+    return min(statuses - {0}, default=0)
+
+
+def _status_of(talk: Talk, line: str, *, debug: bool) -> int:
+    try:
+        _take(talk, line)
+    except OutputLostError as lost:
+        raise lost.error from None
+    except _REFUSALS as error:
+        say_error(f"error: {error}", debug=debug)
+        return EXIT_WRONG_INPUT
+    except _OUT_OF_MEMORY:
+        say_error(
+            "error: out of memory; what was said is kept. /save it, and take a smaller --context",
+            debug=debug,
+        )
+        return EXIT_WRONG_INPUT
+    except Exception as error:
+        advice = "" if debug else "; to see where, run it with --debug"
+        say_error(
+            f"internal error: {type(error).__name__}: {error}; what was said is kept{advice}",
+            debug=debug,
+        )
+        return EXIT_FAILURE
+    return 0
 
 
 def _take(talk: Talk, line: str) -> None:
@@ -50,7 +84,3 @@ def _take(talk: Talk, line: str) -> None:
         obey(talk, line)
     elif line.strip():
         talk.send(line)
-
-
-def _say_error(message: str) -> None:
-    stderr.print(f"error: {message}", style="red", markup=False)

@@ -1,7 +1,8 @@
 """A conversation shown to a person: answers stream to stdout, all else is said on stderr."""
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,8 +10,10 @@ from augur_gen import TextResult
 from chatting.answer import Answer
 from chatting.conversation import Conversation
 from chatting.ctrl_c import ctrl_c_stops
+from chatting.ctrl_d import ctrl_d_waits
+from chatting.errors import OutputLostError
 from chatting.messages import Messages
-from console import stderr
+from chatting.shown import say, shown
 from generation_options import SEEDS, GenerationOptions
 
 _NOTES = {
@@ -44,17 +47,16 @@ class Talk:
         """Say something, and show the answer.
 
         Raises:
+            OutputLostError: stdout takes no more.
             what `Conversation.ask` raises.
         """
-        self._show(
-            self.conversation.ask(text, self.options),
-            "stopped before the first token; the message was taken back",
-        )
+        self._show(self.conversation.ask(text, self.options))
 
     def retry(self) -> None:
         """Show another answer to the last message, drawn with the next seed.
 
         Raises:
+            OutputLostError: stdout takes no more.
             what `Conversation.retry` raises.
         """
         options = self.options
@@ -62,47 +64,68 @@ class Talk:
         sampling = None if last is None else last.result().generation.sampling
         if sampling is not None and sampling.seed is not None:
             options = options.with_seed((sampling.seed + 1) % len(SEEDS))
-        self._show(
-            self.conversation.retry(options),
-            "stopped before the first token; the conversation is as it was",
-        )
-        if not options.is_random:
-            say("nothing is drawn at random without --temperature: expect the same answer again")
+        self._show(self.conversation.retry(options), is_retry=True)
 
-    def _show(self, answering: AbstractContextManager[Answer], if_nothing: str) -> None:
+    def _show(self, answering: AbstractContextManager[Answer], *, is_retry: bool = False) -> None:
         try:
-            with answering as answer, self._ctrl_c(answer):
+            with answering as answer, self._keys(answer):
                 if answer.dropped:
                     say(_told(answer.dropped))
-                _stream(answer)
+                if is_retry and self._is_known(answer):
+                    say(
+                        "nothing is drawn at random without --temperature: expect the same answer "
+                        "again"
+                    )
+                try:
+                    _stream(answer)
+                finally:
+                    if answer.has_begun:  # it belongs to the conversation, whatever broke it off
+                        self.last_answer = answer
         except KeyboardInterrupt:
             if not self.is_interactive:
                 raise
-            say(if_nothing)
+            what_stays = "conversation is as it was" if is_retry else "message was taken back"
+            say(f"stopped before the first token; the {what_stays}")
             return
-        self.last_answer = answer
         note = _note(answer.result(), self.options)
         if note is not None:
             say(note)
 
-    def _ctrl_c(self, answer: Answer) -> AbstractContextManager[None]:
-        return ctrl_c_stops(answer) if self.is_interactive else nullcontext()
+    def _is_known(self, answer: Answer) -> bool:
+        """Whether the last answer was a whole one to the same prompt, with nothing left to luck."""
+        last = self.last_answer
+        return (
+            last is not None
+            and last.result().finish_reason not in (None, "time")
+            and last.prompt_token_ids == answer.prompt_token_ids
+            and not self.options.is_random
+        )
 
-
-def say(text: str) -> None:
-    """Tell the person something."""
-    stderr.print(text, style="dim", markup=False)
+    @contextmanager
+    def _keys(self, answer: Answer) -> Iterator[None]:
+        if not self.is_interactive:
+            yield
+            return
+        with ctrl_c_stops(answer), ctrl_d_waits():
+            yield
 
 
 def _stream(answer: Answer) -> None:
+    is_terminal = sys.stdout.isatty()
     try:
         for piece in answer:
-            sys.stdout.write(piece)
-            sys.stdout.flush()
+            _write(shown(piece) if is_terminal else piece)
     finally:
         if answer.has_begun:  # whatever comes next, it begins on its own line
-            sys.stdout.write("\n")
-            sys.stdout.flush()
+            _write("\n")
+
+
+def _write(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        raise OutputLostError(error) from error
 
 
 def _note(result: TextResult, options: GenerationOptions) -> str | None:

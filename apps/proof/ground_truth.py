@@ -112,6 +112,8 @@ def read_ground_truth(path: Path) -> GroundTruth:
 
 
 def _read_file(path: Path) -> tuple[dict[str, str], Tensor]:
+    if path.is_dir():
+        raise ProofError(f"{path}: is a folder, expected a ground-truth file. Name one in it")
     if not path.is_file():
         raise ProofError(f"{path}: there is no such file. Make one with: parity.py record")
     try:

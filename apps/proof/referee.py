@@ -62,7 +62,7 @@ class Referee:
         made_up = sorted(str(name) for name in report["missing_keys"])
         if made_up:
             raise ProofError(f"{folder}: has no tensor {made_up[0]}; it cannot be a ground truth")
-        return cls(_aligned(model.to(device)).eval().requires_grad_(False), tokenizer)
+        return cls(aligned(model.to(device)).eval().requires_grad_(False), tokenizer)
 
     def encode(self, prompt: str) -> list[int]:
         """A prompt's ids: in the chat template, or as raw text where there is none.
@@ -185,8 +185,8 @@ def cache_argument(model: Any) -> str:
     return "cache" if "cache" in parameters else "past_key_values"
 
 
-def _aligned(model: Any) -> Any:
-    """Move weights to memory as torch allocates it.
+def aligned(model: Any) -> Any:
+    """Move weights to memory as torch allocates it, and give the model back.
 
     Weights that keep the file's dtype stay in the mapped file, at whatever address the header's
     length gave them, and the CPU's matrix-vector products then round otherwise in the last bit.

@@ -5,13 +5,16 @@ from dataclasses import dataclass
 
 from attention_choice import AttentionName
 from augur_model import Ops, QwenConfig
-from augur_weights import Checkpoint, Progress, resolve
+from augur_weights import Checkpoint, Progress
 from devices import DTYPES, DTypeName, choose_device
 from engine import Engine
+from model_source import resolve_model
 from proof.candidate import candidate_answer
 from proof.compare import Comparison, compare
 from proof.demand import Demand
+from proof.errors import ProofError
 from proof.ground_truth import GroundTruth
+from proof.guarded_ops import guard_ops
 from proof.made_with import MadeWith
 from proof.recording import Pass
 from proof.referee import Referee
@@ -41,7 +44,12 @@ def referee_truth(
         ProofError, WeightsError, ModelError, DeviceError: it cannot be run.
     """
     answers = []
-    referee = _open_referee(setting, progress)
+    referee, config = _open_referee(setting, progress)
+    # All before the first is answered: that takes minutes.
+    for number, prompt in enumerate(prompts, start=1):
+        _check_fits(
+            config, f"prompt {number}", len(referee.encode(prompt)), max_new_tokens, "new tokens"
+        )
     for done, prompt in enumerate(prompts):
         progress("transformers", done, len(prompts))
         answers.append(referee.answer(prompt, max_new_tokens))
@@ -59,9 +67,11 @@ def referee_record(
     Raises:
         ProofError, WeightsError, ModelError, DeviceError: it cannot be run.
     """
-    referee = _open_referee(setting, progress)
+    referee, config = _open_referee(setting, progress)
+    input_ids = referee.encode(prompt)
+    _check_fits(config, "the prompt", len(input_ids), decode_steps, "decode steps")
     progress("transformers", 0, 1)
-    passes = referee.record(referee.encode(prompt), decode_steps)
+    passes = referee.record(input_ids, decode_steps)
     progress("transformers", 1, 1)
     del referee
     _free()
@@ -88,11 +98,12 @@ def open_candidate(
         WeightsError, ModelError, TokenizerError, DeviceError: it cannot be opened.
     """
     device, dtype = choose_device(setting.device), DTYPES[setting.dtype]
-    folder = resolve(setting.model, progress=progress)
+    folder = resolve_model(setting.model, progress=progress)
     engine = Engine.load(folder, device=device, dtype=dtype, attention=attention)
     name: str = attention
     if ops is not None:
-        name, engine.model.ops = ops
+        name, table = ops
+        guard_ops(engine.model, table)
     return engine, _made_with("augur", setting, name, max_new_tokens)
 
 
@@ -115,12 +126,24 @@ def compare_prompts(
     return found
 
 
-def _open_referee(setting: Setting, progress: Progress) -> Referee:
+def _open_referee(setting: Setting, progress: Progress) -> tuple[Referee, QwenConfig]:
     device, dtype = choose_device(setting.device), DTYPES[setting.dtype]
-    folder = resolve(setting.model, progress=progress)
+    folder = resolve_model(setting.model, progress=progress)
     # What augur does not support is refused now, not after minutes of the referee's work.
-    QwenConfig.from_dict(Checkpoint(folder).config)
-    return Referee.load(folder, device=device, dtype=dtype)
+    config = QwenConfig.from_dict(Checkpoint(folder).config)
+    return Referee.load(folder, device=device, dtype=dtype), config
+
+
+def _check_fits(
+    config: QwenConfig, what: str, num_prompt_tokens: int, num_more: int, more: str
+) -> None:
+    """Raise `ProofError` where the tokens are more than the model's positions."""
+    wanted, limit = num_prompt_tokens + num_more, config.num_positions
+    if wanted > limit:
+        raise ProofError(
+            f"{what} has {num_prompt_tokens} tokens and {num_more} {more} follow: {wanted}, but "
+            f"the model has {limit} positions. Ask for fewer"
+        )
 
 
 def _free() -> None:

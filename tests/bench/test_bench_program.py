@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import signal
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,6 +12,7 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
+import bench
 from benchmark.ladder import LADDER
 from benchmark.tables import WIDTH, print_result
 from program_run import run_program
@@ -47,10 +50,11 @@ def test_a_rung_of_a_file_joins_the_ladder_by_one_entry(result):
 def test_the_eager_rung_and_transformers_show_exactly_no_difference(result):
     for name in ("cached", "transformers-eager"):
         exactness = rung_of(result, name)["exactness"]
-        assert exactness["num_positions"] == 20
+        # Six after the timed prompt, two after each of ten.
+        assert (exactness["num_prompts"], exactness["num_positions"]) == (11, 6 + 10 * 2)
         assert exactness["max_abs_diff"] == 0
         assert exactness["max_kl_nats"] == 0
-        assert exactness["num_same_top"] == 20
+        assert exactness["num_same_top"] == 26
         assert exactness["own_text"]["index"] is None
 
 
@@ -153,6 +157,12 @@ def test_a_rung_that_breaks_midway_ends_with_a_message_and_no_rate(tiny_folder, 
         (("--sweep", "prompt", "--sweep-at", "8,600"), "length 600 is not possible"),
         (("--sweep", "new-tokens", "--sweep-at", "1"), "length 1 is not possible"),
         (("--sweep", "prompt", "--sweep-at", "8,x"), "expected whole numbers"),
+        (("--sweep-at", "8,16"), "--sweep-at belongs to --sweep"),
+        (("--check-tokens", "500"), "the longest check prompt has"),
+        (("--json", "."), "--json .: is a folder"),
+        (("--json", "no/such/bench.json"), "there is no folder no/such"),
+        (("--report", __file__), "is a file, expected a folder"),
+        (("--report", f"{__file__}/report"), "is a file, expected a folder"),
         (("--model", "./nowhere"), "nowhere"),
     ],
 )
@@ -161,3 +171,55 @@ def test_what_cannot_be_measured_is_refused_at_once(arguments, message, tiny_fol
     assert done.exit_code == 2
     assert message in done.stderr
     assert done.stdout == ""
+
+
+def test_a_file_that_cannot_be_written_in_the_end_does_not_lose_the_others(
+    result, tmp_path, capsys
+):
+    bench._check_outputs(str(tmp_path / "bench.json"), tmp_path / "report")
+    (tmp_path / "bench.json").mkdir()
+    with pytest.raises(IsADirectoryError):
+        bench._show(result, str(tmp_path / "bench.json"), tmp_path / "report")
+    assert (tmp_path / "report" / "report.md").is_file()
+    assert "tokens/s" in capsys.readouterr().out
+
+
+def test_a_single_run_has_no_spread_and_a_single_token_no_plural(tiny_folder, run_bench):
+    done = run_bench(
+        *("--model", tiny_folder, "--max-new-tokens", "1", "--check-tokens", "1"),
+        *("--repeats", "1", "--rungs", "cached", "--device", "cpu"),
+    )
+    assert done.exit_code == 0, done.output
+    assert "1 new token, up to 1 run; logits compared there and over 10 prompts" in done.stdout
+    assert "±-" in done.stdout
+    assert "±0" not in done.stdout
+
+
+@pytest.mark.parametrize("name", ["late-boost", "late-minus-inf", "one-logit"])
+def test_what_goes_wrong_late_in_the_timed_prompt_is_not_shown_as_exact(
+    name, tiny_folder, run_bench
+):
+    done = run_bench(
+        *("--model", tiny_folder, "--max-new-tokens", "6", "--check-tokens", "3", "--json", "-"),
+        *("--rungs", name, "--rungs-from", TRIAL_RUNGS, "--repeats", "1", "--device", "cpu"),
+    )
+    if name == "late-boost":
+        exactness = rung_of(json.loads(done.stdout), name)["exactness"]
+        assert exactness["max_abs_diff"] == pytest.approx(100, abs=1e-3)
+        assert exactness["max_kl_nats"] > 0
+        assert exactness["own_text"]["index"] is None
+    else:
+        assert done.exit_code == 1
+        message = {
+            "late-minus-inf": "after 4 new tokens, a logit is -inf",
+            "one-logit": "after 0 new tokens, the logits are [1, 1], expected [1, ",
+        }
+        assert message[name] in done.stderr
+        assert done.stdout == ""
+
+
+def test_sigterm_ends_it_as_an_error_does():
+    with pytest.raises(SystemExit) as ended, bench._clear_errors(debug=False):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert ended.value.code == 143
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

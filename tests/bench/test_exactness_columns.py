@@ -15,6 +15,8 @@ from benchmark.ladder import LADDER, REFERENCE
 from benchmark.reference_logits import Continuation, open_rows, record
 from benchmark.rung import Rung
 from benchmark.rung_choice import all_rungs
+from benchmark.serve import answer
+from benchmark.worker import Worker, commands, run_once
 
 TRIAL = all_rungs(Path(__file__).with_name("trial_rungs.py"))
 PROMPTS = [[5, 1, 4], [9, 2, 6, 5, 3], [5, 8]]
@@ -122,3 +124,17 @@ def test_the_reference_decodes_and_does_not_recompute(tiny_folder, reference):
     model = REFERENCE.load(tiny_folder, CPU, torch.float32)
     found = measure_exactness(lambda: UncachedSteps(model), continuations, rows, CPU)
     assert found.max_abs_diff > 0
+
+
+def test_a_rung_that_would_end_its_process_is_told_of(tiny_folder):
+    worker = Worker("cpu", None)
+    path = str(Path(__file__).with_name("trial_rungs.py"))
+    worker.load("leaving", path, str(tiny_folder), "float32")
+    request = {"do": "warm_up", "prompt_token_ids": [1], "capacity": 8}
+    found = answer(commands(worker), request)
+    assert found == {"error": "SystemExit: the rung wants to leave"}
+
+
+def test_a_timed_run_with_a_logit_that_is_not_finite_is_a_failure(tiny_folder):
+    with pytest.raises(RungFailedError, match="after 4 new tokens, a logit is -inf"):
+        run_once(new_steps(TRIAL["late-minus-inf"], tiny_folder), [5, 1, 4], 6, CPU)

@@ -95,3 +95,25 @@ def test_a_run_of_one_token_has_pictures_without_a_decode_rate(result):
     assert_legible(ladder_figure(short, SUBTITLE))
     assert_legible(roofline_figure(short, SUBTITLE))
     assert "| - |" in report_text(short)
+
+
+def test_the_slope_is_seen_where_every_pass_is_bound_by_arithmetic(long_result):
+    slow, ridge = copy.deepcopy(long_result), 0.1
+    for spread in slow["limits"]["flops_per_s"].values():
+        spread |= {"high": ridge * slow["limits"]["bytes_per_s"]["high"]}
+    figure = roofline_figure(slow, SUBTITLE)
+    assert_legible(figure)
+    roofline = figure.axes[0]
+    assert roofline.get_xlim()[0] <= ridge / 4
+    slope = roofline.lines[0].get_xydata()
+    assert list(slope[:, 0]) == sorted(slope[:, 0])
+    assert slope[0, 1] == pytest.approx(slope[1, 1] * slope[0, 0] / ridge)
+
+
+def test_the_roofline_has_a_key_and_cuts_no_mark(long_result):
+    roofline, shares = roofline_figure(long_result, SUBTITLE).axes
+    key = [text.get_text() for text in roofline.get_legend().get_texts()]
+    assert key == [rung["name"] for rung in long_result["rungs"]]
+    marks = [line for line in shares.lines if line.get_marker() not in ("None", "", None)]
+    assert marks
+    assert not any(mark.get_clip_on() for mark in marks)

@@ -7,7 +7,15 @@ from benchmark.report import markdown_table
 from benchmark.sheets import Sheet
 from benchmark.spread import Spread, percentile
 from benchmark.sweep import Point, ratio_grows
-from benchmark.texts import exact, parting_text, quantity, times_range, with_spread
+from benchmark.texts import (
+    exact,
+    parting_text,
+    percent,
+    quantity,
+    times,
+    times_range,
+    with_spread,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +38,14 @@ def test_a_spread_is_shown_with_its_median():
     spread = {"median": 5.0, "low": 4.8, "high": 5.3}
     assert with_spread(spread) == "5.00 ±5%"
     assert times_range(spread) == "5.00x (4.80-5.30)"
+
+
+def test_one_reading_has_no_spread():
+    once = {"median": 5.0, "low": 5.0, "high": 5.0}
+    assert with_spread(once) == "5.00 ±-"
+    assert times(once) == "5.00x ±-"
+    assert times_range(once) == "5.00x (-)"
+    assert percent({"of_roofline": {"median": 0.5, "low": 0.5, "high": 0.5}}) == "50 ±-"
 
 
 def test_only_exactly_zero_is_shown_as_0():

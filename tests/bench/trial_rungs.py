@@ -85,6 +85,45 @@ class NotFinite(Wrapped):
         return logits
 
 
+class LateBoost(Wrapped):
+    """From the fourth decode on, the largest logit is larger yet: the choice is the same."""
+
+    def __init__(self, steps: Steps) -> None:
+        super().__init__(steps)
+        self._decoded = 0
+
+    def decode(self, token_ids: Tensor) -> Tensor:
+        self._decoded += 1
+        logits = super().decode(token_ids).clone()
+        return self.spoil(logits) if self._decoded >= 4 else logits
+
+    def spoil(self, logits: Tensor) -> Tensor:
+        logits[0, logits.argmax()] += 100
+        return logits
+
+
+class LateMinusInf(LateBoost):
+    """From the fourth decode on, the smallest logit is -inf: the choice is the same."""
+
+    def spoil(self, logits: Tensor) -> Tensor:
+        logits[0, logits.argmin()] = -torch.inf
+        return logits
+
+
+class OneLogit(Wrapped):
+    """A row of one logit, which would be broadcast."""
+
+    def prefill(self, token_ids: Tensor) -> Tensor:
+        return super().prefill(token_ids)[:, :1]
+
+    def decode(self, token_ids: Tensor) -> Tensor:
+        return super().decode(token_ids)[:, :1]
+
+
+def end_the_process(_model: QwenForCausalLM, _capacity: int) -> NewSteps:
+    raise SystemExit("the rung wants to leave")
+
+
 def wrapping(wrapper: type[Wrapped]):
     def prepare(model: QwenForCausalLM, capacity: int) -> NewSteps:
         new_steps = cached(model, capacity)
@@ -123,5 +162,9 @@ RUNGS = [
     ),
     Rung(name="unfitting", changes="does not go with the model", prepare=prepare_nothing),
     Rung(name="breaking", changes="raises midway", prepare=wrapping(Breaking)),
+    Rung(name="late-boost", changes="a logit is wrong", prepare=wrapping(LateBoost)),
+    Rung(name="late-minus-inf", changes="a logit is -inf", prepare=wrapping(LateMinusInf)),
+    Rung(name="one-logit", changes="one logit for all", prepare=wrapping(OneLogit)),
+    Rung(name="leaving", changes="ends its process", prepare=end_the_process),
     Rung(name="not-finite", changes="a logit is NaN", prepare=wrapping(NotFinite)),
 ]

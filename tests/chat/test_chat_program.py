@@ -92,6 +92,20 @@ def test_the_system_message_is_shown_set_and_kept(chat: Chat, tmp_path: Path):
     assert "none was given" in chat("/system\n").stderr
 
 
+def test_the_system_message_can_be_removed(chat: Chat, engine: Engine, tmp_path: Path):
+    lines = f"Hello\n/nosystem\n/system\n/retry\n/save {tmp_path}/talk\n/nosystem\n"
+    done = chat(lines, "--system", "Be brief.")
+    assert done.returncode == 2
+    assert "system message removed, the chat template may write its own; the conv" in done.stderr
+    assert "none was given" in done.stderr
+    assert "error: there is no system message to remove" in done.stderr
+    talk = saved(tmp_path / "talk")
+    assert [message["role"] for message in talk] == ["user", "assistant"]
+    expected = fresh_answer(engine, talk[:1], GenerationOptions(NEW)).token_ids
+    assert engine.tokenizer.decode(expected) == talk[1]["content"]
+    assert "expect the same answer" not in done.stderr
+
+
 def test_two_slashes_send_one(chat: Chat, tmp_path: Path):
     chat(f"//etc/hosts?\n/save {tmp_path}/talk\n")
     assert saved(tmp_path / "talk")[0]["content"] == "/etc/hosts?"
@@ -124,6 +138,14 @@ def test_a_line_that_is_not_utf8_is_not_sent(chat: Chat):
     assert done.returncode == 2
     assert "not UTF-8" in done.stderr
     assert done.stdout == chat("Hello\n").stdout
+
+
+def test_a_byte_order_mark_before_the_first_line_is_not_sent(chat: Chat, tmp_path: Path):
+    done = chat(f"\ufeff/system\nHello\n\ufeffAgain\n/save {tmp_path}/talk\n")
+    assert done.returncode == 0, done.stderr
+    assert "none was given" in done.stderr
+    said = [message["content"] for message in saved(tmp_path / "talk")[::2]]
+    assert said == ["Hello", "\ufeffAgain"]
 
 
 def test_nothing_after_exit_is_taken(chat: Chat):
@@ -219,10 +241,10 @@ def test_wrong_arguments_are_refused_before_the_first_turn(chat: Chat, name: str
 
 
 def test_a_context_that_no_memory_holds_is_refused(chat: Chat, tmp_path: Path):
-    endless = write_chatty(tmp_path / "endless", max_position_embeddings=2**40)
-    done = chat("Hello\n", "--context", str(2**40), model=endless)
+    endless = write_chatty(tmp_path / "endless", max_position_embeddings=2**31)
+    done = chat("Hello\n", "--context", str(2**31), model=endless)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"the keys and values of --context {2**40} need" in done.stderr
+    assert f"the keys and values of --context {2**31} need" in done.stderr
 
 
 def test_out_of_memory_in_a_turn_keeps_what_was_said(

@@ -1,5 +1,8 @@
 """Another answer to the same message."""
 
+import signal
+from collections.abc import Callable
+
 import pytest
 
 from chat_turns import ask, fresh_answer, only
@@ -75,13 +78,75 @@ def test_the_program_retries_with_the_next_seed(
         assert seeds == [2**32 - 1, 0, 1]
 
 
-def test_a_greedy_retry_says_that_it_changes_nothing(
+def greedy_talk(engine: Engine, conversation: Conversation, **changes: float) -> Talk:
+    options = GenerationOptions(12, only(engine, "0123456789"), **changes)
+    return Talk(conversation, options, is_interactive=True)
+
+
+def test_a_greedy_retry_says_before_the_answer_that_it_changes_nothing(
+    engine: Engine,
+    conversation: Conversation,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("chatting.talk.say", print)
+    monkeypatch.setattr("chatting.talk._NOTES", {})
+    talk = greedy_talk(engine, conversation)
+    talk.send("Count.")
+    for _ in range(2):
+        talk.retry()
+    first, *rest = capsys.readouterr().out.splitlines()
+    note = "nothing is drawn at random without --temperature: expect the same answer again"
+    assert rest == [note, first] * 2
+
+
+def load_unanswered(talk: Talk) -> None:
+    talk.conversation.replace((Message("user", "Count."),))
+
+
+def load_answered(talk: Talk) -> None:
+    talk.conversation.replace((Message("user", "Count."), Message("assistant", "1 2 3")))
+
+
+def change_system(talk: Talk) -> None:
+    talk.send("Count.")
+    talk.conversation.set_system("Be brief.")
+
+
+def stop_by_ctrl_c(talk: Talk) -> None:
+    first = talk.conversation._engine.model.model.layers[1]
+    passes = iter((False, True))
+
+    def press(*_arguments: object) -> None:
+        if next(passes, False):
+            signal.raise_signal(signal.SIGINT)
+
+    handle = first.register_forward_pre_hook(press)
+    talk.send("Count.")
+    handle.remove()
+    assert talk.last_answer.result().finish_reason is None
+
+
+@pytest.mark.parametrize("before", [load_unanswered, load_answered, change_system, stop_by_ctrl_c])
+def test_a_greedy_retry_promises_nothing_where_the_answer_may_be_another(
+    engine: Engine,
+    conversation: Conversation,
+    capsys: pytest.CaptureFixture[str],
+    before: Callable[[Talk], None],
+):
+    talk = greedy_talk(engine, conversation)
+    before(talk)
+    talk.retry()
+    assert "expect the same" not in capsys.readouterr().err
+    talk.retry()
+    assert "expect the same" in capsys.readouterr().err
+
+
+def test_what_the_clock_cut_may_be_cut_elsewhere(
     engine: Engine, conversation: Conversation, capsys: pytest.CaptureFixture[str]
 ):
-    talk = Talk(conversation, GenerationOptions(12, only(engine, "01")), is_interactive=False)
+    talk = greedy_talk(engine, conversation, max_time_s=1e-9)
     talk.send("Count.")
     talk.retry()
-    out, err = capsys.readouterr()
-    first, second = out.splitlines()
-    assert first == second
-    assert "--temperature" in err
+    assert talk.last_answer.result().finish_reason == "time"
+    assert "expect the same" not in capsys.readouterr().err

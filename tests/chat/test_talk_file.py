@@ -1,6 +1,7 @@
 """A conversation as a file: read back as it was written, never half written, never guessed at."""
 
 import json
+import stat
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,22 @@ def test_a_file_that_is_there_is_replaced_only_if_asked(tmp_path: Path):
         write_talk(path, MESSAGES)
     assert path.read_text() == "precious"
     write_talk(path, MESSAGES, replace=True)
+    assert read_talk(path) == MESSAGES
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o666])
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path, mode: int):
+    path = tmp_path / "mine"
+    path.touch()
+    path.chmod(mode)
+    write_talk(path, MESSAGES, replace=True)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+def test_a_byte_order_mark_is_no_part_of_the_talk(tmp_path: Path):
+    path = tmp_path / "talk"
+    write_talk(path, MESSAGES)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     assert read_talk(path) == MESSAGES
 
 
@@ -80,7 +97,12 @@ SYSTEM = {"role": "system", "content": "Be brief."}
 WRONG = {
     "empty": ("", "not JSON"),
     "cut short": ('{"messages": [{"role"', "not JSON"),
-    "nested beyond reason": ("[" * 100_000, "not JSON"),
+    "nested beyond reason": ("[" * 100_000, "nested more than 64 deep"),
+    "a key twice": ('{"messages": [], "messages": []}', 'has the key "messages" twice'),
+    "two contents": (
+        '{"messages": [{"role": "user", "content": "a", "content": "b"}]}',
+        'has the key "content" twice',
+    ),
     "a list": ("[]", "no conversation"),
     "no messages": ("{}", "no conversation"),
     "messages of another kind": ('{"messages": "Hi"}', "messages is a text, expected a list"),

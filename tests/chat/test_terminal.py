@@ -57,3 +57,15 @@ def test_a_person_talks_stops_answers_and_leaves(chat_folder: Path, tmp_path: Pa
     for message in messages[1::2]:
         assert message["content"].isdigit()
         assert 20 <= len(message["content"]) < 3000
+
+
+def test_ctrl_d_during_an_answer_ends_after_it(chat_folder: Path):
+    arguments = ("--model", chat_folder, "--device", "cpu", "--max-new-tokens", "600")
+    digit = Tokenizer.from_folder(chat_folder).token_id("7")
+    with Terminal(APPS / "chat.py", *arguments, f"--logit-bias={digit}=1000") as terminal:
+        terminal.expect(PROMPT.strip())
+        terminal.type("Hello" + ENTER)
+        terminal.expect("7{20}")
+        terminal.type(CTRL_D)
+        terminal.expect("cut at 600 tokens")
+        assert terminal.exit_status() == 0

@@ -56,3 +56,14 @@ INTERLEAVED_ROPE = replace(EAGER, apply_rope=_interleaved_rope)
 QUERY_ALONE_ROTATED_WRONG = replace(EAGER, apply_rope=_rope_wrong_for_four_heads)
 GATE_AND_UP_SWAPPED = replace(EAGER, swiglu=lambda gate, up: swiglu(up, gate))
 BIAS_DROPPED = replace(EAGER, linear=lambda x, weight, _bias: torch.nn.functional.linear(x, weight))
+
+
+def _raise(_gate: Tensor, _up: Tensor) -> Tensor:
+    raise ArithmeticError("the kernel on trial gave up")
+
+
+RAISES = replace(EAGER, swiglu=_raise)
+GIVES_NOTHING = replace(EAGER, rms_norm=lambda _x, _weight, _eps: None)
+GIVES_ANOTHER_DTYPE = replace(EAGER, apply_rope=lambda *args: apply_rope(*args).double())
+GIVES_ANOTHER_SHAPE = replace(EAGER, attention=lambda *args: eager_attention(*args)[:, :, :1])
+TAKES_TOO_LITTLE = replace(EAGER, linear=lambda x: x)

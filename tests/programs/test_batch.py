@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from batch.answers import AnswerWriter, only_process_on, read_answers
+from batch.answers import AnswerWriter, read_answers
+from batch.output_file import only_process_on
 from batch.prompts import read_prompts
 from engine import Engine
 from free_memory import NoRoomError
@@ -119,7 +120,7 @@ def test_too_little_memory_is_no_answer_and_ends_the_run(
         patch.setattr(Engine, "check_cache_fits", no_room)
         done = batch(tiny_folder, prompts, answers, *SAMPLED)
         assert done.returncode == 2
-        assert "no room" in done.stderr
+        assert f"{prompts}:2: no room" in done.stderr
     assert [answer["id"] for answer in read(answers)] == ["a"]
     assert batch(tiny_folder, prompts, answers, *SAMPLED).returncode == 0
     assert [answer["id"] for answer in read(answers)] == ["a", "b", "c"]
@@ -272,6 +273,9 @@ FOREIGN = {
     "another format": b'{"format": "augur-answer/0", "id": "a"}\n',
     "half an answer of another format": b'{"format": "augur-ground',
     "an answer without its provenance": b'{"format": "augur-answer/1", "id": "a"}\n',
+    "lists in lists in lists": b"[" * 200_000 + b"\n",
+    "lists in lists in lists without an end": b"[" * 200_000,
+    "a key of another order": b'{"format": "augur-answer/1", "text": "x',
 }
 
 
@@ -282,7 +286,7 @@ def test_a_file_that_holds_something_else_is_never_touched(
     answers.write_bytes(FOREIGN[name])
     done = batch(tiny_folder, prompts, answers, *SAMPLED)
     assert done.returncode == 2
-    assert f"{answers}:1: not a" in done.stderr
+    assert f"{answers}:1: not " in done.stderr
     assert answers.read_bytes() == FOREIGN[name]
 
 
@@ -296,6 +300,7 @@ def test_a_second_process_on_the_same_answers_is_refused(
             done = batch(tiny_folder, prompts, path, *SAMPLED)
             assert done.returncode == 2
             assert "another process is writing to it" in done.stderr
+            assert (tmp_path / ".answers.jsonl.lock").exists(), "it is not the refused one's"
     assert not answers.exists()
     assert batch(tiny_folder, prompts, answers, *SAMPLED).returncode == 0
 
@@ -316,6 +321,10 @@ WRONG_LINES = {
     '{"prompt": "x", "seed": -1}': "seed is -1",
     '{"prompt": "x", "seed": 1}': "it has a seed, and without --temperature nothing is drawn",
     '{"prompt": "x", "max_new_tokens": 1}': "min_new_tokens is 2, expected 0 to max_new_tokens",
+    '{"prompt": "a", "prompt": "bbb"}': "it has 'prompt' twice; give it once",
+    '{"messages": [{"role": "user", "role": "x"}]}': "it has 'role' twice; give it once",
+    "[" * 200_000: "not JSON",
+    '{"prompt": ' + "[" * 200_000: "not JSON",
     '{"messages": []}': "messages is []",
     '{"messages": ["x"]}': "a message is 'x'",
     '{"messages": [{"content": "x"}]}': 'expected an object with a "role"',
@@ -334,6 +343,22 @@ def test_a_wrong_line_is_named_before_the_model_is_loaded(
     assert f"{prompts}:{number}: " in done.stderr
     assert WRONG_LINES[wrong] in done.stderr
     assert not answers.exists()
+
+
+@pytest.mark.parametrize("note", [b"my own note", b'{"format": "mine"}', b"\x00" * 9, b" "])
+def test_text_after_the_answers_that_is_not_ours_is_not_cut_off(
+    tiny_folder: Path, prompts: Path, answers: Path, note: bytes
+):
+    assert batch(tiny_folder, prompts, answers, *SAMPLED).returncode == 0
+    whole = answers.read_bytes()
+    # After the last line, after a line whose end an editor took away, and after some of the lines.
+    some = b"".join(whole.splitlines(keepends=True)[:2])
+    for before, number in ((whole, 4), (whole.removesuffix(b"\n"), 3), (some, 3)):
+        answers.write_bytes(before + note)
+        done = batch(tiny_folder, prompts, answers, *SAMPLED)
+        assert done.returncode == 2
+        assert f"{answers}:{number}: not the beginning of an answer" in done.stderr
+        assert answers.read_bytes() == before + note
 
 
 def test_every_wrong_line_is_named_at_once(tiny_folder: Path, tmp_path: Path, answers: Path):
@@ -383,10 +408,10 @@ def test_options_that_do_not_go_with_a_file_are_refused(
         ((prompts, answers, *SAMPLED, "--n", "2"), "--input takes the place of"),
         ((prompts, prompts), "--output is --input"),
         ((prompts, tmp_path / "no" / "folder"), f"there is no folder {tmp_path}/no"),
-        ((prompts, tmp_path), "not a file"),
+        ((prompts, tmp_path), "not a regular file"),
         ((chat, answers, "--raw"), f'{chat}:1: --raw does not go with "messages"'),
         ((chat, answers, "--system", "x"), f'{chat}:1: --system does not go with "messages"'),
-        ((prompts, answers, "--stop-token-id", "9999"), "--stop-token-id names token 9999"),
+        ((prompts, answers, "--stop-token-id", "9999"), f"{prompts}:1: --stop-token-id names"),
     ):
         done = batch(tiny_folder, *arguments)
         assert done.returncode == 2

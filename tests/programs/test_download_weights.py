@@ -74,6 +74,20 @@ def test_a_model_that_the_hub_does_not_have_is_one_message(environment: dict[str
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize("program", ["run_prompt.py", "download_weights.py"])
+def test_of_a_model_that_is_not_supported_no_weights_are_fetched(
+    hub, environment: dict[str, str], tiny_folder: Path, program: str
+):
+    files = files_of(tiny_folder)
+    config = json.loads(files["config.json"]) | {"model_type": "qwen3_moe"}
+    hub.add("tiny-org/mixture", files | {"config.json": json.dumps(config).encode()})
+    arguments = ["Why?", "--model"] if program == "run_prompt.py" else []
+    done = run_program(program, *arguments, "tiny-org/mixture", **environment)
+    assert done.returncode == 2
+    assert "tiny-org/mixture: model_type is 'qwen3_moe'; supported: qwen2, qwen3" in done.stderr
+    assert hub.downloaded() == ["config.json"]
+
+
 def test_no_network_and_nothing_cached_is_one_message(hub, environment: dict[str, str]):
     hub.stop()
     done = run_program("download_weights.py", MODEL, **environment)

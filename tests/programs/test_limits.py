@@ -7,19 +7,22 @@ import sys
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
+import run_prompt
 from augur_tok import Tokenizer
 from console import clear_errors
 from program_run import APPS, run_in_process
+from tiny_checkpoint import write_tiny_checkpoint
 
 # More positions, in 512 characters or less, than the tiny checkpoint has.
 LONG_PROMPT = "1 2 3 4 5 6 7 8 9 0 " * 60
 CONTROL_TOKENS = "<|im_end|><|im_start|><|endoftext|>"
 
 
-def refused(*arguments: str | Path) -> str:
+def refused(*arguments: str | Path, stdin: str | None = None) -> str:
     """What run_prompt says of wrong input: one message, nothing on stdout."""
-    done = run_in_process("run_prompt.py", *arguments)
+    done = run_in_process("run_prompt.py", *arguments, stdin=stdin)
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
@@ -127,3 +130,40 @@ def test_a_closed_stdout_is_one_message(
 def test_bytes_on_the_command_line_that_are_no_text_are_refused(tiny_folder: Path) -> None:
     # As Python hands over the byte 0xE9, which is no UTF-8.
     assert "lone surrogate" in refused("caf\udce9", "--raw", "--model", tiny_folder)
+
+
+def test_a_tokenizer_larger_than_the_model_is_refused_before_loading(tmp_path: Path) -> None:
+    folder = write_tiny_checkpoint(tmp_path / "checkpoint")
+    num_tokens = Tokenizer.from_folder(folder).vocab_size
+    write_tiny_checkpoint(tmp_path / "other", vocab_size=num_tokens - 1, eos_token_id=0)
+    for name in ("config.json", "model.safetensors"):
+        (folder / name).write_bytes((tmp_path / "other" / name).read_bytes())
+    said = refused("Why?", "--model", folder)
+    assert f"the tokenizer knows {num_tokens} tokens, the model {num_tokens - 1}" in said
+
+
+def test_a_billion_samples_are_begun_one_by_one(tiny_folder: Path) -> None:
+    arguments = ("--model", tiny_folder, "--temperature", "1", "--n", str(10**30))
+    assert "512 positions" in refused(LONG_PROMPT, *arguments)
+
+
+def test_a_chunk_larger_than_any_prompt_is_the_whole_prompt(tiny_folder: Path) -> None:
+    arguments = ("Why?", "--model", tiny_folder, "--max-new-tokens", "2", "--prefill-chunk")
+    whole = run_in_process("run_prompt.py", *arguments, "1024")
+    assert run_in_process("run_prompt.py", *arguments, str(10**30)).stdout == whole.stdout
+    assert whole.returncode == 0
+
+
+def test_stdin_without_an_end_is_refused(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_prompt, "_MAX_PROMPT_BYTES", 99)
+    assert "more than 99 bytes" in refused("--model", tiny_folder, stdin="a" * 100)
+
+
+def test_weights_that_are_not_finite_answer_nothing(tmp_path: Path) -> None:
+    folder = write_tiny_checkpoint(tmp_path / "checkpoint")
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.norm.weight"][3] = float("nan")
+    save_file(tensors, folder / "model.safetensors")
+    assert "no token can be chosen" in refused("Why?", "--model", folder)

@@ -167,6 +167,10 @@ WRONG = {
     "--temperature 1 --seed -1": "--seed is -1",
     "--temperature 1 --seed 4294967296": "--seed is 4294967296",
     "--repetition-penalty 0": "--repetition-penalty is 0",
+    "--repetition-penalty 1e-40": "--repetition-penalty is 1e-40, expected a number from 1e-06",
+    "--presence-penalty 1e39": "--presence-penalty is 1e+39, expected a number from -1e+24",
+    "--frequency-penalty -1e39": "--frequency-penalty is -1e+39, expected a number from -1e+24",
+    "--logit-bias 5=1e39": "--logit-bias of token 5 is 1e+39, expected a number from -1e+24",
     "--presence-penalty inf": "--presence-penalty is inf",
     "--frequency-penalty nan": "--frequency-penalty is nan",
     "--logit-bias 5": "--logit-bias is '5', expected ID=VALUE",
@@ -196,7 +200,18 @@ def test_a_wrong_option_is_named_in_one_message_and_status_2(tiny_folder: Path, 
     assert done.stderr.count("error:") <= 1
 
 
-@pytest.mark.parametrize("given", ["--top-p 0.5", "--temperature -1", "--logit-bias 5"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        "--top-p 0.5",
+        "--temperature -1",
+        "--logit-bias 5",
+        "--n 3",
+        "--n 3 --temperature 0 --use-generation-config",
+        "--top-p 0.5 --temperature 0 --use-generation-config",
+        "--max-time nan --use-generation-config",
+    ],
+)
 def test_options_are_checked_before_the_model_is_looked_for(given: str):
     done = run_in_process("run_prompt.py", PROMPT, "--model", "./nowhere", *given.split())
     assert done.returncode == 2
@@ -248,12 +263,17 @@ CONFIGS = [
     # Without do_sample transformers takes the likeliest token, whatever the temperature.
     ({"temperature": 0.7, "top_k": 20}, "", {"temperature": 0, "top_k": None}),
     ({"temperature": 0.7, "top_k": 20}, "--temperature 1", {"temperature": 1, "top_k": 20}),
+    # A temperature that is given stands for do_sample.
+    ({}, "--temperature 1", {"temperature": 1, "top_k": 50}),
+    ({"do_sample": False}, "--temperature 1 --top-k 9", {"temperature": 1, "top_k": 9}),
     # transformers leaves top_k out of a file when it is 50, its default; 0 means all.
     ({"do_sample": True}, "", {"temperature": 1, "top_k": 50}),
     ({"do_sample": True, "top_k": 0}, "", {"temperature": 1, "top_k": None}),
     ({"do_sample": True, "min_p": 0.1}, "", {"min_p": 0.1}),
     # Neutral or null, and so without effect.
     ({"num_beams": 1, "typical_p": 1.0, "length_penalty": 2, "suppress_tokens": None}, "", {}),
+    ({"suppress_tokens": [], "bad_words_ids": [], "sequence_bias": {}}, "", {}),
+    ({"begin_suppress_tokens": [], "force_words_ids": [], "penalty_alpha": 0.0}, "", {}),
 ]
 
 
@@ -313,3 +333,25 @@ def test_a_cut_goes_with_the_temperature_of_the_file_and_not_with_none(tmp_path:
     done = run_in_process("run_prompt.py", PROMPT, "--model", greedy, *asked)
     assert done.returncode == 2
     assert "--top-k is about random draws" in done.stderr
+
+
+MINIMA = [
+    ({"min_new_tokens": 500}, "", "min_new_tokens of generation_config.json is 500", "256 unless"),
+    ({"min_new_tokens": 9}, "--max-new-tokens 3", "min_new_tokens of gen", "max-new-tokens, which"),
+    ({"max_new_tokens": 3}, "--min-new-tokens 9", "--min-new-tokens is 9", "_tokens of generation"),
+    ({}, "--min-new-tokens 300", "--min-new-tokens is 300", "which is 256 unless given."),
+]
+
+
+@pytest.mark.parametrize(("config", "given", "least", "most"), MINIMA)
+def test_of_two_limits_that_do_not_go_together_it_is_said_where_each_comes_from(
+    tmp_path: Path, config: dict[str, Any], given: str, least: str, most: str
+):
+    folder = with_generation_config(tmp_path / "it", **config)
+    done = run_in_process(
+        "run_prompt.py", PROMPT, "--model", folder, "--use-generation-config", *given.split()
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {least}")
+    assert most in done.stderr
+    assert "--min-new-tokens is 500" not in done.stderr

@@ -70,4 +70,4 @@ def test_quantised_weights_are_refused_by_their_method(
     (folder / "config.json").write_text(json.dumps(config))
     done = run_in_process(program, *PROGRAMS[program](folder))
     assert (done.returncode, done.stdout) == (2, "")
-    assert "quantised (method: gptq)" in done.stderr
+    assert "the weights are quantised ('gptq')" in done.stderr

@@ -96,6 +96,22 @@ def test_a_template_that_reads_tags_in_messages_gives_transformers_ids(
         "{{ n.i }}{{ dict(a=1) }}",
         "{{ strftime_now('%Y') }}{{ messages[0].content | trim | upper }}",
         "{% macro turn(m) %}<|im_start|>{{ m.role }}{% endmacro %}{{ turn(messages[0]) }}",
+        "{% for k, v in messages[0]|items %}{{ k ~ '=' ~ (v|tojson|safe) ~ loop.last }}{% endfor %}"
+        "{% for k in messages[0] if k not in ['role'] %}{{ k }}{% endfor %}",
+        "{{ messages[::-1] | list | length }}{{ messages[0].content[1:-1] }}{{ [1, 2, 3][-2:] }}"
+        "{{ 'ab'.replace('a', 'x').split('x') }}{{ (messages|last)['role'] }}{{ messages|first }}",
+        "{% for n in range(3) %}{{ loop.previtem is defined }}{{ loop.index0 }}{{ loop.length }}"
+        "{{ loop.cycle('a', 'b') }}{{ loop.nextitem }}{% endfor %}{{ 0 < 1 <= 2 != 3 }}",
+        "{{ messages is iterable and messages is sequence and messages is not string }}"
+        "{{ messages[0] is mapping }}{{ none is none }}{{ true is true }}{{ 3 is odd }}"
+        "{{ x|d(1) }}",
+        "{{ messages|selectattr('role', 'equalto', 'user')|map(attribute='content')|join(', ') }}"
+        "{{ messages|rejectattr('role', 'in', ['user'])|list }}{{ ['1', 2]|map('int')|list }}",
+        "{{ 7 // 2 }}{{ 7 % 4 }}{{ 2 ** 3 }}{{ 7 / 2 }}{{ -3|abs }}{{ '%s-%d' % ('a', 3) }}"
+        "{{ '{}{b}'.format(1, b=[none]) }}{{ 'a' * 3 }}{{ [1] + [2] }}{{ (1,) }}"
+        "{{ {'a': {1: 'b'}} }}",
+        "{% set x %} a {{ messages[0].role | title }}{% endset %}{{ x | trim | capitalize }}"
+        "{{ [messages, x, 1.5, none, true, 'it\\'s\\n'] }}{% with y = 2 %}{{ y }}{% endwith %}",
     ],
 )
 def test_jinja_behaves_as_in_transformers(

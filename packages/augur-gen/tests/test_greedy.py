@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from augur_gen import greedy
+from augur_gen import GenerationError, greedy
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -26,3 +26,16 @@ def test_the_lowest_id_wins_a_tie(tied, dtype):
 
 def test_an_excluded_token_is_never_chosen():
     assert greedy(torch.tensor([[-math.inf, -1e30, -math.inf]])).tolist() == [1]
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+def test_a_logit_that_is_no_number_is_an_error(wrong):
+    logits = torch.zeros(2, 5)
+    logits[1, 3] = wrong
+    with pytest.raises(GenerationError, match=r"largest logit of each row is \[0\.0, (nan|inf)\]"):
+        greedy(logits)
+
+
+def test_a_row_without_any_candidate_is_an_error():
+    with pytest.raises(GenerationError, match="no token can be chosen"):
+        greedy(torch.full((1, 5), -math.inf))

@@ -48,7 +48,7 @@ def test_prefill_then_decode_equals_the_whole_forward_pass(
 
 
 @BOTH
-@pytest.mark.parametrize("chunk_size", [1, 3, 7, 64, 99, 1000])
+@pytest.mark.parametrize("chunk_size", [1, 3, 7, 64, 99, 1000, 10**30])
 def test_prefill_in_chunks_equals_prefill_at_once(make_model, token_ids, ops, chunk_size):
     model = make_model(ops=ops)
     at_once, in_chunks = (StaticKVCache.for_model(model, LENGTH, batch_size=2) for _ in range(2))

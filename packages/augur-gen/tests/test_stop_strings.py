@@ -125,6 +125,12 @@ def test_what_is_no_string_or_empty_is_refused(strings):
         StopStrings(strings)
 
 
+@pytest.mark.parametrize("string", ["caf\udce9", "\ud83d"], ids=ascii)
+def test_what_no_text_can_hold_is_refused(string):
+    with pytest.raises(GenerationError, match=r"a stop string is .*lone surrogate"):
+        StopStrings(["a", string])
+
+
 def test_a_single_string_is_not_taken_for_a_list_of_its_characters():
     with pytest.raises(
         GenerationError, match=r"stop strings are 'END', expected a list.*\['END'\]"

@@ -185,3 +185,37 @@ def test_a_signal_handler_may_cancel_while_its_own_thread_ends_the_generation(sc
 def test_limits_outside_their_range_are_refused(options, message):
     with pytest.raises(GenerationError, match=message):
         StopConditions(4, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_new_tokens": True}, r"max_new_tokens is True \(bool\), expected an integer"),
+        ({"max_new_tokens": 2.5}, r"max_new_tokens is 2\.5 \(float\), expected an integer"),
+        ({"max_new_tokens": None}, r"max_new_tokens is None"),
+        ({"min_new_tokens": "1"}, r"min_new_tokens is '1' \(str\), expected an integer"),
+        ({"eos_token_ids": {None}}, r"of eos_token_ids is None \(NoneType\), expected an integer"),
+        ({"eos_token_ids": {2.5}}, r"of eos_token_ids is 2\.5"),
+        ({"eos_token_ids": 7}, r"eos_token_ids is 7 \(int\), expected a collection of token ids"),
+        ({"stop_token_ids": [1, True]}, r"token 1 of stop_token_ids is True \(bool\)"),
+        ({"stop_token_ids": "12"}, r"of stop_token_ids is '1'"),
+        ({"max_time_s": True}, "max_time_s is True, expected seconds"),
+        ({"max_time_s": "1"}, "max_time_s is '1', expected seconds"),
+    ],
+)
+@pytest.mark.parametrize("make", [StopConditions, StopConditions.of])
+def test_values_of_other_types_are_refused_at_once(make, options, message):
+    with pytest.raises(GenerationError, match=message):
+        make(**{"max_new_tokens": 4} | options)
+
+
+@pytest.mark.parametrize("make", [StopConditions, StopConditions.of])
+def test_ids_and_numbers_of_any_library_are_kept_as_pythons(make, logit_steps):
+    ids = (0, torch.tensor(1))
+    of_torch = {"max_new_tokens": torch.tensor(6), "min_new_tokens": torch.tensor(3)}
+    stop = make(**of_torch, eos_token_ids=list(ids), stop_token_ids=iter(ids), max_time_s=5)
+    assert stop == StopConditions(6, frozenset({0, 1}), frozenset({0, 1}), 3, 5.0)
+    assert hash(stop) == hash(StopConditions(6, frozenset({0, 1}), frozenset({0, 1}), 3, 5.0))
+    assert {type(token_id) for token_id in stop.eos_token_ids | stop.stop_token_ids} == {int}
+    rows = torch.tensor([[200.0, 100.0, 0.0]]).expand(6, -1)
+    assert start(logit_steps(rows), stop).run().token_ids == [2, 2, 2, 0]

@@ -58,6 +58,21 @@ UNSUPPORTED = {
         "layer_types",
         "chunked_attention",
     ),
+    "rope of a kind of layer": (
+        {"rope_parameters": {"full_attention": {"rope_type": "yarn", "factor": 4.0}}},
+        "rope_parameters",
+        "full_attention",
+    ),
+    "rotation of a part": (
+        {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}},
+        "rope_parameters.partial_rotary_factor",
+        "0.5",
+    ),
+    "rotation of a part under YaRN": (
+        {"rope_scaling": {"type": "yarn", "factor": 4.0, "partial_rotary_factor": 0.5}},
+        "rope_scaling.partial_rotary_factor",
+        "0.5",
+    ),
     "quantised": ({"quantization_config": {"quant_method": "gptq"}}, "quantised", "gptq"),
     "quantised somehow": ({"quantization_config": {"bits": 4}}, "quantised", "bits"),
 }
@@ -69,6 +84,79 @@ def test_what_is_not_computed_here_is_refused_by_name(config_json, change, what,
         QwenConfig.from_dict(config_json | change)
     assert what in str(refusal.value)
     assert found in str(refusal.value)
+    assert re.search("Take a |use the unquantised", str(refusal.value))
+
+
+# A key of another decoder, values under which it does nothing, and values that are refused.
+FOREIGN = {
+    "partial_rotary_factor": ([None, 1, 1.0], [0.5, True, "1.0", math.nan]),
+    "final_logit_softcapping": ([None], [30.0, 0.0, False]),
+    "attn_logit_softcapping": ([None], [50.0]),
+    "mlp_bias": ([None, False], [True, 0, "false"]),
+    "logits_scaling": ([None, 1.0], [8.0]),
+    "residual_multiplier": ([None, 1.0], [0.22]),
+    "use_logn_attn": ([None, False], [True]),
+    "is_causal": ([None, True], [False]),
+    "hidden_activation": ([None, "silu"], ["gelu_pytorch_tanh"]),
+    "dual_chunk_attention_config": ([None], [{"chunk_size": 262144}]),
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [(key, value) for key, (_, wrong) in FOREIGN.items() for value in wrong]
+)
+def test_a_setting_of_other_decoders_is_refused_where_it_changes_the_result(
+    config_json, key, value
+):
+    with pytest.raises(UnsupportedModelError) as refusal:
+        QwenConfig.from_dict(config_json | {key: value})
+    message = str(refusal.value)
+    assert message.startswith(f"{key} is {value!r}, which is not computed here; supported: ")
+    assert message.endswith("Take a model that was trained without it")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [(key, value) for key, (neutral, _) in FOREIGN.items() for value in neutral]
+)
+def test_and_accepted_where_it_changes_nothing(config_json, key, value):
+    assert QwenConfig.from_dict(config_json | {key: value}) == QwenConfig.from_dict(config_json)
+
+
+def test_a_neutral_part_of_the_rotation_is_accepted_in_a_section(config_json):
+    yarn = {"rope_type": "yarn", "factor": 4.0}
+    neutral = {"rope_scaling": yarn | {"partial_rotary_factor": 1.0}}
+    plain = QwenConfig.from_dict(config_json | {"rope_scaling": yarn})
+    assert QwenConfig.from_dict(config_json | neutral) == plain
+
+
+def test_a_key_that_nobody_knows_is_passed_over(config_json):
+    unknown = {"my_note": "trained on a Tuesday", "attention_dropout": 0.1}
+    assert QwenConfig.from_dict(config_json | unknown) == QwenConfig.from_dict(config_json)
+
+
+@pytest.mark.parametrize("number", [0, 1, 3, 7])
+def test_layer_types_are_as_many_as_layers(config_json, number):
+    with pytest.raises(ConfigError, match=f"layer_types of {number} layers, expected 2, as num_"):
+        QwenConfig.from_dict(config_json | {"layer_types": ["full_attention"] * number})
+
+
+@pytest.mark.parametrize("key", WHOLE_NUMBERS)
+def test_a_number_of_hundreds_of_digits_is_shown_in_part(config_json, key):
+    with pytest.raises(ConfigError, match=rf"{key} is 10+\.\.\., expected at most") as refusal:
+        QwenConfig.from_dict(config_json | {key: 10**300})
+    assert len(str(refusal.value)) < 400
+
+
+@pytest.mark.parametrize("wrong", [1e300, 1.5, 1e-31, 5e-324])
+def test_an_epsilon_that_no_norm_has_is_refused(config_json, wrong):
+    with pytest.raises(ConfigError, match=r"rms_norm_eps is .*, expected 1e-30 to 1\. Correct"):
+        QwenConfig.from_dict(config_json | {"rms_norm_eps": wrong})
+
+
+@pytest.mark.parametrize("positions", [2**31 + 1, 10**300])
+def test_more_positions_than_any_model_has_are_refused(config_json, positions):
+    with pytest.raises(ConfigError, match=r"max_position_embeddings is .*, expected at most 21474"):
+        QwenConfig.from_dict(config_json | {"max_position_embeddings": positions})
 
 
 @pytest.mark.parametrize("wrong", ["32", True, -1, 0, math.nan, 32.5, [32], {}], ids=repr)
@@ -156,7 +244,7 @@ OPTIONAL = ["num_key_value_heads", "head_dim"]
 @pytest.mark.parametrize("key", [key for key in WHOLE_NUMBERS + NUMBERS if key not in OPTIONAL])
 def test_a_missing_key_is_named(config_json, key):
     del config_json[key]
-    with pytest.raises(ConfigError, match=f"has no {key}$"):
+    with pytest.raises(ConfigError, match=f"has no {key}, expected a .* above 0. Correct"):
         QwenConfig.from_dict(config_json)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from augur_model import ConfigError, QwenConfig, Yarn
+from augur_model import ConfigError, QwenConfig, UnsupportedModelError, Yarn
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
 SLIDING = {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}
@@ -20,7 +20,9 @@ def test_qwen3_has_head_norms_and_no_biases(config_json):
 
 def test_qwen3_names_its_head_dim(config_json):
     config_json.pop("head_dim", None)
-    with pytest.raises(ConfigError, match="has no head_dim"):
+    with pytest.raises(
+        ConfigError, match=r"has no head_dim, expected a whole number above 0. Correct config.json"
+    ):
         QwenConfig.from_dict(config_json | {"model_type": "qwen3"})
 
 
@@ -74,7 +76,7 @@ def test_a_window_that_is_not_used_is_none(config_json, change):
         ({"sliding_window": None}, "no sliding_window"),
         ({"sliding_window": 0}, "sliding_window is 0"),
         ({"max_window_layers": -1}, "max_window_layers is -1"),
-        ({"layer_types": ["sliding_attention"]}, "layer_types names 1 layers"),
+        ({"layer_types": ["sliding_attention"]}, "layer_types of 1 layers, expected 2"),
         (
             {"layer_types": ["sliding_attention"] * 2, "use_sliding_window": False},
             "use_sliding_window is not true",
@@ -84,3 +86,54 @@ def test_a_window_that_is_not_used_is_none(config_json, change):
 def test_windows_that_do_not_add_up_are_an_error(config_json, change, message):
     with pytest.raises(ConfigError, match=message):
         QwenConfig.from_dict(config_json | SLIDING | {"num_hidden_layers": 2} | change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}, "rope_scaling": YARN},
+        {"rope_parameters": YARN, "rope_scaling": {"type": "default"}},
+        {"rope_parameters": YARN | {"rope_theta": 1e6}, "rope_scaling": YARN},
+    ],
+)
+def test_two_descriptions_of_the_rotation_that_differ_are_an_error(config_json, change):
+    with pytest.raises(ConfigError, match="rope_parameters and rope_scaling that disagree"):
+        QwenConfig.from_dict(config_json | change)
+
+
+def test_two_names_of_the_rotation_that_differ_are_an_error(config_json):
+    scaling = {**YARN, "rope_type": "default", "type": "yarn"}
+    with pytest.raises(ConfigError, match="rope_type 'default' and type 'yarn'"):
+        QwenConfig.from_dict(config_json | {"rope_scaling": scaling})
+
+
+def test_an_original_length_beside_the_section_has_to_be_the_same(config_json):
+    key = "original_max_position_embeddings"
+    same = QwenConfig.from_dict(config_json | {"rope_scaling": YARN, key: 64})
+    assert same.yarn.original_max_position_embeddings == 64
+    with pytest.raises(ConfigError, match=f"{key} is 32, and 64 for YaRN"):
+        QwenConfig.from_dict(config_json | {"rope_scaling": YARN, key: 32})
+    without = {"rope_type": "yarn", "factor": 4.0}
+    with pytest.raises(ConfigError, match=f"{key} is 32"):
+        QwenConfig.from_dict(config_json | {"rope_scaling": without, key: 32})
+
+
+def test_truncate_of_null_is_neither_true_nor_false(config_json):
+    with pytest.raises(ConfigError, match="truncate is null"):
+        QwenConfig.from_dict(config_json | {"rope_scaling": YARN | {"truncate": None}})
+
+
+@pytest.mark.parametrize(
+    ("positions", "factor", "expected"), [(64, 4.0, 256), (300, 4.0, 300), (64, 0.5, 64)]
+)
+def test_yarn_stretches_the_positions(config_json, positions, factor, expected):
+    changes = {"max_position_embeddings": positions, "rope_scaling": YARN | {"factor": factor}}
+    config = QwenConfig.from_dict(config_json | changes)
+    assert config.num_positions == expected
+    assert config.max_position_embeddings == positions
+
+
+def test_a_window_of_one_token_is_refused(config_json):
+    changes = {"use_sliding_window": True, "sliding_window": 1, "max_window_layers": 0}
+    with pytest.raises(UnsupportedModelError, match="sliding_window is 1"):
+        QwenConfig.from_dict(config_json | changes)

@@ -213,5 +213,58 @@ def test_a_quantization_config_of_null_means_none(
     assert Checkpoint(write_checkpoint(tensors, config={"quantization_config": None})).names
 
 
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_what_is_in_the_place_of_a_needed_file_is_told(
+    name: str, tensors: Tensors, write_checkpoint: Write
+) -> None:
+    folder = write_checkpoint(tensors)
+    (folder / name).unlink()
+    for target in (name, "gone"):
+        (folder / name).symlink_to(target)
+        said = f"{folder / name}: is a link that leads to no file (to {target}). Put the file"
+        assert refusal(folder).startswith(said)
+        (folder / name).unlink()
+    (folder / name).mkdir()
+    assert refusal(folder).startswith(f"{folder / name}: is a folder, expected a file. Put the")
+
+
+def test_a_folder_in_the_place_of_a_shard_is_told(
+    tensors: Tensors, write_checkpoint: Write
+) -> None:
+    folder = write_checkpoint(tensors, index=True)
+    shard = folder / "model-00001-of-00001.safetensors"
+    shard.unlink()
+    shard.mkdir()
+    assert refusal(folder).startswith(f"{shard}: is a folder, expected a file.")
+
+
+def test_a_file_that_cannot_be_read_is_told_with_what_to_do(
+    tensors: Tensors, write_checkpoint: Write
+) -> None:
+    folder = write_checkpoint(tensors)
+    (folder / "generation_config.json").symlink_to("generation_config.json")
+    message = refusal(folder)
+    assert message.startswith(f"{folder / 'generation_config.json'}: cannot be read: ")
+    assert message.endswith("or fetch the file again.")
+
+
+@pytest.mark.parametrize("config", [True, False], ids=["with config.json", "without"])
+@pytest.mark.parametrize(
+    "names", [["adapter_model.safetensors"], ["adapter_config.json", "adapter_model.bin"]]
+)
+def test_an_adapter_is_told_as_such(
+    names: list[str], config: bool, tensors: Tensors, write_checkpoint: Write
+) -> None:
+    folder = write_checkpoint(tensors)
+    (folder / "model.safetensors").rename(folder / names[-1])
+    for name in names:
+        (folder / name).touch()
+    if not config:
+        (folder / "config.json").unlink()
+    message = refusal(folder)
+    assert message.startswith(f"{folder}: holds an adapter (LoRA or the like) and not a model")
+    assert "Merge it into its base model" in message
+
+
 def test_a_folder_that_is_not_there_is_no_checkpoint(tmp_path: Path) -> None:
     assert "has no config.json" in refusal(tmp_path / "nowhere")

@@ -289,6 +289,13 @@ def test_a_repository_of_gguf_says_to_give_the_file(hub: Any) -> None:
         assert part in message
 
 
+def test_a_repository_of_an_adapter_is_refused(hub: Any) -> None:
+    hub.add("org/lora", {"adapter_config.json": b"{}", "adapter_model.safetensors": b"weights"})
+    message = failure("org/lora")
+    for part in ("org/lora", "no config.json", "It holds an adapter", "Merge it into its base"):
+        assert part in message
+
+
 def test_a_repository_of_pickles_is_refused(hub: Any) -> None:
     hub.add("org/pickle", {"config.json": b"{}", "pytorch_model.bin": b"pickle"})
     message = failure("org/pickle")

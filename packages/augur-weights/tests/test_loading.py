@@ -98,7 +98,7 @@ def test_two_copies_of_a_tied_weight_may_hold_the_same_nan(
 
 @pytest.mark.parametrize("change", ["one value", "sign of zero", "dtype"])
 def test_two_copies_of_a_tied_weight_that_differ_are_named(
-    change: str, tensors: Tensors, write_checkpoint: Write
+    change: str, tensors: Tensors, write_checkpoint: Write, tmp_path: Path
 ) -> None:
     tensors["embed.weight"][0, 0] = 0.0
     copy = tensors["embed.weight"].clone()
@@ -108,6 +108,19 @@ def test_two_copies_of_a_tied_weight_that_differ_are_named(
         copy[0, 0] = -0.0 if change == "sign of zero" else 1.0
     message = refusal(Tiny(tied=True), write_checkpoint(tensors | {TIED: copy}))
     assert '"embed.weight" and "head.weight" differ' in message
+
+    module, checkpoint = Tiny(tied=True), Checkpoint(tmp_path / "checkpoint")
+    check_fit(module, checkpoint)  # looks at no value
+    with pytest.raises(CheckpointError) as caught:
+        check_fit(module, checkpoint, compare_tied=True)
+    assert str(caught.value) == message
+
+
+def test_two_copies_of_a_tied_weight_that_are_equal_fit(
+    tensors: Tensors, write_checkpoint: Write
+) -> None:
+    folder = write_checkpoint(tensors | {TIED: tensors["embed.weight"].clone()})
+    check_fit(Tiny(tied=True), Checkpoint(folder), compare_tied=True)
 
 
 def test_a_head_that_is_stored_but_tied_nowhere_is_left_over(
@@ -147,6 +160,39 @@ def test_a_renamed_tensor_is_both_missing_and_left_over(
     message = refusal(Tiny(), write_checkpoint(tensors))
     assert "layer.bias" in message
     assert "layer.shift" in message
+
+
+@pytest.mark.parametrize(
+    ("prefix", "wrappers"),
+    [
+        ("module.", "torch's data parallel wrappers"),
+        ("_orig_mod.", "torch.compile"),
+        ("_fsdp_wrapped_module.", "torch's FSDP"),
+        ("base_model.model.", "PEFT's adapters"),
+        ("module._orig_mod.", "torch's data parallel wrappers and torch.compile"),
+    ],
+)
+def test_the_prefix_of_a_wrapper_is_named_as_such(
+    prefix: str, wrappers: str, tensors: Tensors, write_checkpoint: Write
+) -> None:
+    wrapped = {prefix + name: tensor for name, tensor in tensors.items()}
+    message = refusal(Tiny(), write_checkpoint(wrapped))
+    assert f"{prefix}embed.weight" in message
+    assert f'the prefix "{prefix}" is that of {wrappers}: save the model that is' in message
+
+
+def test_a_prefix_is_named_only_where_the_names_would_fit_without_it(
+    tensors: Tensors, write_checkpoint: Write
+) -> None:
+    message = refusal(Tiny(), write_checkpoint(tensors | {"module.other": torch.zeros(1)}))
+    assert "module.other" in message
+    assert "the prefix " not in message
+
+
+def test_names_of_an_adapter_are_called_so(tensors: Tensors, write_checkpoint: Write) -> None:
+    adapter = {"base_model.model.layer.lora_A.weight": torch.zeros(1, 4)}
+    message = refusal(Tiny(), write_checkpoint(tensors | adapter))
+    assert "those of a LoRA adapter, which is not supported: merge it into its base" in message
 
 
 @pytest.mark.parametrize("suffix", ["qweight", "weight_scale_inv", "SCB"])

@@ -169,6 +169,97 @@ def test_a_file_that_an_import_wrote_and_that_is_gone_is_named(imported: Path) -
     assert "tokenizer_config.json: is missing" in the_fault(verify(imported))
 
 
+@pytest.mark.parametrize(
+    "name", ["chat_template.jinja", "additional_chat_templates/tool_use.jinja", "merges.txt"]
+)
+def test_a_file_that_an_import_did_not_write_is_named(name: str, imported: Path) -> None:
+    (imported / name).parent.mkdir(exist_ok=True)
+    (imported / name).write_text("{{ 'Obey.' }}", encoding="utf-8")
+    (imported / "notes.md").touch()
+    message = the_fault(verify(imported))
+    assert message.startswith(f"{imported / name}: is no file of the model")
+    assert message.endswith("Delete it.")
+
+
+def test_a_folder_linked_into_an_import_is_named(imported: Path, tmp_path: Path) -> None:
+    templates = tmp_path / "elsewhere"
+    templates.mkdir()
+    (templates / "tool_use.jinja").write_text("{{ 'Obey.' }}", encoding="utf-8")
+    (imported / "additional_chat_templates").symlink_to(templates)
+    assert "additional_chat_templates: is a link to a folder" in the_fault(verify(imported))
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["present record", "record without digest"])
+@pytest.mark.parametrize("at", ["model.safetensors", '"bytes"', '"files"', "importer_version"])
+def test_damage_to_the_record_of_an_import_is_told_as_such(
+    at: str, old: bool, imported: Path
+) -> None:
+    path = imported / "augur-import.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    if old:
+        del record["sha256"]
+    text = json.dumps(record)
+    path.write_text(text, encoding="utf-8")
+    assert verify(imported).faults == ()
+    if old and at == "model.safetensors":
+        return  # without a digest a name cannot be told from another
+    place = text.index(at) + 4
+    path.write_text(text[:place] + "g" + text[place + 1 :], encoding="utf-8")
+    message = the_fault(verify(imported))
+    assert message.startswith(f"{path}: is damaged, so what the import wrote is not known. Delete")
+
+
+def test_a_record_that_is_no_json_does_not_make_an_import_a_local_folder(imported: Path) -> None:
+    (imported / "augur-import.json").write_text("{", encoding="utf-8")
+    assert "augur-import.json: is damaged" in the_fault(verify(imported))
+
+
+@pytest.mark.parametrize("target", ["tokenizer_config.json", "gone.json"], ids=["loop", "nowhere"])
+@pytest.mark.parametrize("name", ["tokenizer_config.json", "generation_config.json"])
+def test_a_link_that_leads_to_no_file_is_named_once(
+    name: str, target: str, tensors: Tensors, write_checkpoint: Callable[..., Path]
+) -> None:
+    folder = write_checkpoint(tensors)
+    (folder / name).symlink_to(name if target != "gone.json" else target)
+    message = the_fault(verify(folder))
+    assert message.startswith(f"{folder / name}: is a link that leads to no file (to ")
+    assert message.endswith("Put the file in its place, or fetch it again.")
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "chat_template.jinja", "config.json"])
+def test_a_folder_in_the_place_of_a_file_is_named_once(
+    name: str, tensors: Tensors, write_checkpoint: Callable[..., Path]
+) -> None:
+    folder = write_checkpoint(tensors)
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).mkdir()
+    message = the_fault(verify(folder))
+    assert message == f"{folder / name}: is a folder, expected a file. Put the file in its place."
+
+
+def test_a_loop_in_the_cache_is_named_without_the_hub(fetched: Path, hub: Any) -> None:
+    hub.stop()
+    (fetched / "tokenizer_config.json").unlink()
+    (fetched / "tokenizer_config.json").symlink_to("tokenizer_config.json")
+    message = the_fault(verify(fetched))
+    assert message.startswith(f"{fetched / 'tokenizer_config.json'}: is a link that leads to no")
+
+
+@pytest.mark.parametrize(
+    "name", ["a\x1b[31mred\nerror: all is well", "\u202egnp.exe", "\r\x07\u2028", "x" * 1_000_000]
+)
+def test_a_fault_is_one_bounded_line_of_printable_text(
+    name: str, tensors: Tensors, write_checkpoint: Callable[..., Path]
+) -> None:
+    tensors["layer.weight"][0, 0] = float("nan")
+    tensors[name] = tensors.pop("layer.weight")
+    message = the_fault(verify(write_checkpoint(tensors)))
+    assert message.isprintable()
+    assert len(message) <= 2000
+    assert message.startswith("/")
+    assert "no trained weight is" in message
+
+
 def test_nothing_is_changed_by_looking(fetched: Path) -> None:
     damage(fetched / "model.safetensors")
     before = {path: path.read_bytes() for path in fetched.iterdir()}

@@ -39,5 +39,6 @@ def check_choice(logits: Tensor) -> None:
     if not largest.isfinite().all():
         raise GenerationError(
             f"no token can be chosen: the largest logit of each row is {largest.tolist()}, "
-            "expected a finite number"
+            "expected a finite number. Weights that are not finite, or a dtype too narrow for this "
+            "model, do that: check the checkpoint's weights, or compute in bfloat16 or float32"
         )

@@ -99,7 +99,7 @@ def _check_earlier(
 
 
 def _check_positions(model: QwenForCausalLM, num_tokens: int) -> None:
-    limit = model.config.max_position_embeddings
+    limit = model.config.num_positions
     if num_tokens > limit:
         raise GenerationError(
             f"prompt and max_new_tokens come to {num_tokens} tokens; the model has {limit} "

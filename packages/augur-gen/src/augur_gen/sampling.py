@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from augur_gen.drawing import check_choice
+
 Sampler = Callable[[Tensor], Tensor]
 """`[batch, vocab_size]` logits in the model's dtype -> `[batch]` int64 token ids."""
 
@@ -18,5 +20,11 @@ def greedy(logits: Tensor) -> Tensor:
 
     Returns:
         `[batch]`, int64.
+
+    Raises:
+        GenerationError: a row has a NaN or +inf, or nothing but -inf.
     """
-    return logits.float().argmax(dim=-1)
+    logits = logits.float()
+    token_ids = logits.argmax(dim=-1)
+    check_choice(logits.gather(-1, token_ids[:, None]))  # argmax finds a NaN if there is one
+    return token_ids

@@ -6,14 +6,26 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from augur_gen.checked_numbers import integer, real
 from augur_gen.errors import GenerationError
+from augur_gen.read_only_dict import ReadOnlyDict
 
 # Below it a difference of 1e-4 between two logits decides already, so 0 says the same; and no
 # logit below 3e32 divided by it overflows float32.
 MIN_TEMPERATURE = 1e-6
+# Above it a difference of 10 between two logits changes a probability by a hundred thousandth.
+MAX_TEMPERATURE = 1e6
+
+# Far beyond any logit, so a larger one could decide nothing more; and all of them together, over
+# ten million tokens, divided by the smallest temperature and penalty, stay finite in float32.
+MAX_LOGIT_CHANGE = 1e24
+# A factor and its reciprocal, likewise.
+MAX_REPETITION_PENALTY = 1e6
 
 # PyTorch's CPU generator looks at 32 bits of a seed: larger ones would repeat smaller ones.
 SEED_BITS = 32
+
+_CHANGE = f"a number from -{MAX_LOGIT_CHANGE:g} to {MAX_LOGIT_CHANGE:g}"
 
 
 @dataclass(frozen=True)
@@ -21,22 +33,26 @@ class SamplingParams:
     """How the next token is drawn. The defaults draw from the model's own distribution.
 
     Bias and penalties act first, then temperature, top_k, top_p and min_p, in this order: see
-    `process_logits`.
+    `process_logits`. Integers and numbers of any library are taken, and kept as Python's.
 
     Attributes:
-        temperature: logits are divided by it: below 1 is more certain, above 1 more even. 0 takes
-            the largest logit after bias and penalties, whatever top_k, top_p and min_p say.
+        temperature: logits are divided by it: below 1 is more certain, above 1 more even; from 1e-6
+            to 1e6. 0 takes the largest logit after bias and penalties, whatever top_k, top_p and
+            min_p say.
         top_k: only the k largest logits, and what equals the k-th. None, or more than the
             vocabulary: all.
         top_p: only the most likely tokens whose probabilities together exceed it, at least one.
             1: all.
         min_p: only tokens at least this fraction as likely as the likeliest. 0: all.
         repetition_penalty: tokens of the prompt and of the text so far: positive logits are divided
-            by it, negative ones multiplied, so above 1 makes them less likely. 1: off.
-        presence_penalty: subtracted once from the logit of each token generated so far. 0: off.
-        frequency_penalty: subtracted from a token's logit once for each time it was generated.
-            0: off. Both count generated tokens only, as OpenAI's API and vLLM do.
-        logit_bias: added to the logits of these token ids; -inf forbids one.
+            by it, negative ones multiplied, so above 1 makes them less likely; from 1e-6 to 1e6.
+            1: off.
+        presence_penalty: subtracted once from the logit of each token generated so far; from -1e24
+            to 1e24. 0: off.
+        frequency_penalty: subtracted from a token's logit once for each time it was generated; from
+            -1e24 to 1e24. 0: off. Both count generated tokens only, as OpenAI's API and vLLM do.
+        logit_bias: added to the logits of these token ids, from -1e24 to 1e24; -inf forbids one. A
+            copy is kept, which cannot be changed.
         seed: of the random numbers, `0 .. 2**32 - 1`. None: a fresh one, which
             `GenerationResult.sampling` tells.
         logprobs: report the log-probability of each chosen token, and of this many most likely
@@ -58,30 +74,41 @@ class SamplingParams:
     logprobs: int | None = None
 
     def __post_init__(self) -> None:
-        for name, expected, allows in (
+        for name, lowest, highest, expected in (
+            ("top_p", 0, 1, "a number from 0 to 1"),
+            ("min_p", 0, 1, "a number from 0 to 1"),
+            ("presence_penalty", -MAX_LOGIT_CHANGE, MAX_LOGIT_CHANGE, _CHANGE),
+            ("frequency_penalty", -MAX_LOGIT_CHANGE, MAX_LOGIT_CHANGE, _CHANGE),
+            (
+                "repetition_penalty",
+                1 / MAX_REPETITION_PENALTY,
+                MAX_REPETITION_PENALTY,
+                f"a number from {1 / MAX_REPETITION_PENALTY:g} to {MAX_REPETITION_PENALTY:g}",
+            ),
             (
                 "temperature",
-                f"0 for greedy, or a finite number from {MIN_TEMPERATURE:g} up",
-                lambda value: value == 0 or MIN_TEMPERATURE <= value < math.inf,
+                0,
+                MAX_TEMPERATURE,
+                f"0 for greedy, or a number from {MIN_TEMPERATURE:g} to {MAX_TEMPERATURE:g}",
             ),
-            ("top_p", "a number from 0 to 1", lambda value: 0 <= value <= 1),
-            ("min_p", "a number from 0 to 1", lambda value: 0 <= value <= 1),
-            ("repetition_penalty", "a finite number above 0", lambda value: 0 < value < math.inf),
-            ("presence_penalty", "a finite number", math.isfinite),
-            ("frequency_penalty", "a finite number", math.isfinite),
         ):
-            value = getattr(self, name)
-            if not (_is_number(value) and allows(value)):
-                raise GenerationError(f"{name} is {value!r}, expected {expected}")
+            given = getattr(self, name)
+            value = real(given)
+            too_small = name == "temperature" and value is not None and 0 < value < MIN_TEMPERATURE
+            if value is None or too_small or not lowest <= value <= highest:
+                raise GenerationError(f"{name} is {given!r}, expected {expected}")
+            object.__setattr__(self, name, value)
         for name, lowest, highest, expected in (
             ("top_k", 1, math.inf, "an integer from 1 up, or None for all"),
             ("seed", 0, 2**SEED_BITS - 1, f"an integer from 0 to 2**{SEED_BITS} - 1, or None"),
             ("logprobs", 0, math.inf, "an integer from 0 up, or None for none"),
         ):
-            value = getattr(self, name)
-            if value is not None and not (_is_integer(value) and lowest <= value <= highest):
-                raise GenerationError(f"{name} is {value!r}, expected {expected}")
-        # A copy, so that a change of the caller's dict does not reach a generation under way.
+            given = getattr(self, name)
+            if given is not None:
+                whole = integer(given)
+                if whole is None or not lowest <= whole <= highest:
+                    raise GenerationError(f"{name} is {given!r}, expected {expected}")
+                object.__setattr__(self, name, whole)
         object.__setattr__(self, "logit_bias", _checked_bias(self.logit_bias))
 
     def with_seed(self) -> "SamplingParams":
@@ -100,26 +127,21 @@ class SamplingParams:
                 )
 
 
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, float) or _is_integer(value)
-
-
-def _checked_bias(logit_bias: object) -> dict[int, float]:
+def _checked_bias(logit_bias: object) -> ReadOnlyDict[int, float]:
     if not isinstance(logit_bias, Mapping):
         raise GenerationError(
             f"logit_bias is {logit_bias!r}, expected a mapping from token ids to numbers"
         )
-    for token_id, bias in logit_bias.items():
-        if not (_is_integer(token_id) and token_id >= 0):
+    checked: dict[int, float] = {}
+    for key, given in logit_bias.items():
+        token_id, bias = integer(key), real(given)
+        if token_id is None or token_id < 0:
             raise GenerationError(
-                f"logit_bias has the key {token_id!r}, expected token ids, integers from 0 up"
+                f"logit_bias has the key {key!r}, expected token ids, integers from 0 up"
             )
-        if not (_is_number(bias) and bias < math.inf):
+        if bias is None or not (bias == -math.inf or abs(bias) <= MAX_LOGIT_CHANGE):
             raise GenerationError(
-                f"logit_bias of token {token_id} is {bias!r}, expected a finite number, or -inf"
+                f"logit_bias of token {token_id} is {given!r}, expected {_CHANGE}, or -inf"
             )
-    return dict(logit_bias)
+        checked[token_id] = bias
+    return ReadOnlyDict(checked)

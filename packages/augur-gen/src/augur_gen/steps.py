@@ -40,7 +40,7 @@ def prefill(
         raise GenerationError(f"chunk_size is {chunk_size}, expected at least 1")
     cache.check_room(length)
 
-    *earlier_chunks, last_chunk = torch.split(token_ids, chunk_size or length, dim=-1)
+    *earlier_chunks, last_chunk = torch.split(token_ids, min(chunk_size or length, length), dim=-1)
     for chunk in earlier_chunks:
         model(chunk, cache=cache, logits_to_keep=0)
     logits: Tensor = model(last_chunk, cache=cache, logits_to_keep=1)

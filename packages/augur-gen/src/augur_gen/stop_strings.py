@@ -19,7 +19,7 @@ class StopStrings:
         found: the stop string that was met; None until then.
 
     Raises:
-        GenerationError: one of them is empty or no string.
+        GenerationError: one of them is empty, no string, or has a lone surrogate.
     """
 
     def __init__(self, strings: Iterable[str] = ()) -> None:
@@ -32,6 +32,11 @@ class StopStrings:
             if not isinstance(string, str) or not string:
                 raise GenerationError(
                     f"a stop string is {string!r}, expected a string of at least one character"
+                )
+            if any("\ud800" <= character <= "\udfff" for character in string):
+                raise GenerationError(
+                    f"a stop string is {string!r}, expected characters that UTF-8 has: it holds a "
+                    "lone surrogate, which no text does"
                 )
         self._longest = max(map(len, self._strings), default=0)
         self._held = ""

@@ -7,8 +7,10 @@ from typing import Literal
 
 from torch import Tensor
 
+from augur_gen.checked_numbers import integer, real
 from augur_gen.errors import GenerationError
 from augur_gen.logit_processors import suppress_tokens
+from augur_gen.token_ids import checked_token_ids
 
 FinishReason = Literal["eos", "stop", "length", "time", "cancelled"]
 """eos: an end-of-sequence token. stop: a stop token or a stop string. length: as many tokens as
@@ -18,6 +20,9 @@ were asked for. time: no time left. cancelled: somebody said so."""
 @dataclass(frozen=True)
 class StopConditions:
     """What ends a generation, whichever comes first.
+
+    Integers and numbers of any library are taken, and ids in any iterable; they are kept as
+    Python's, and ids as a frozenset.
 
     Attributes:
         max_new_tokens: at most this many tokens are generated ("length").
@@ -29,7 +34,7 @@ class StopConditions:
             least one. None: no limit.
 
     Raises:
-        GenerationError: a number outside its range.
+        GenerationError: a value of another type or outside its range.
     """
 
     max_new_tokens: int
@@ -39,6 +44,16 @@ class StopConditions:
     max_time_s: float | None = None
 
     def __post_init__(self) -> None:
+        for name in ("max_new_tokens", "min_new_tokens"):
+            given = getattr(self, name)
+            count = integer(given)
+            if count is None:
+                raise GenerationError(
+                    f"{name} is {given!r} ({type(given).__name__}), expected an integer"
+                )
+            object.__setattr__(self, name, count)
+        for name in ("eos_token_ids", "stop_token_ids"):
+            object.__setattr__(self, name, _ids(getattr(self, name), name))
         if self.max_new_tokens < 1:
             raise GenerationError(f"max_new_tokens is {self.max_new_tokens}, expected at least 1")
         if not 0 <= self.min_new_tokens <= self.max_new_tokens:
@@ -46,10 +61,14 @@ class StopConditions:
                 f"min_new_tokens is {self.min_new_tokens}, expected 0 to max_new_tokens, which is "
                 f"{self.max_new_tokens}"
             )
-        if self.max_time_s is not None and not 0 < self.max_time_s < math.inf:
-            raise GenerationError(
-                f"max_time_s is {self.max_time_s}, expected seconds above 0, or None for no limit"
-            )
+        if self.max_time_s is not None:
+            seconds = real(self.max_time_s)
+            if seconds is None or not 0 < seconds < math.inf:
+                raise GenerationError(
+                    f"max_time_s is {self.max_time_s!r}, expected seconds above 0, or None for no "
+                    "limit"
+                )
+            object.__setattr__(self, "max_time_s", seconds)
 
     @classmethod
     def of(
@@ -62,7 +81,7 @@ class StopConditions:
         max_time_s: float | None = None,
     ) -> "StopConditions":
         """From any iterables of ids."""
-        eos, stop = frozenset(eos_token_ids), frozenset(stop_token_ids)
+        eos, stop = _ids(eos_token_ids, "eos_token_ids"), _ids(stop_token_ids, "stop_token_ids")
         return cls(max_new_tokens, eos, stop, min_new_tokens, max_time_s)
 
     def suppress(self, logits: Tensor, num_new_tokens: int) -> Tensor:
@@ -95,3 +114,11 @@ class StopConditions:
     def is_late(self, elapsed_s: float) -> bool:
         """Whether no more token is to be begun after `elapsed_s` seconds."""
         return self.max_time_s is not None and elapsed_s >= self.max_time_s
+
+
+def _ids(given: object, name: str) -> frozenset[int]:
+    if not isinstance(given, Iterable):
+        raise GenerationError(
+            f"{name} is {given!r} ({type(given).__name__}), expected a collection of token ids"
+        )
+    return frozenset(checked_token_ids(given, name))

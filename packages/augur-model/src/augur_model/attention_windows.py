@@ -1,7 +1,7 @@
 """Which layers see a sliding window only, read from `config.json`."""
 
 from augur_model.config_reader import ConfigReader
-from augur_model.errors import ConfigError, UnsupportedModelError
+from augur_model.errors import UnsupportedModelError
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 
@@ -22,24 +22,29 @@ def read_attention_windows(reader: ConfigReader) -> tuple[int | None, ...]:
     num_layers = reader.positive_int("num_hidden_layers")
     layer_types = reader.array("layer_types")
     sliding = reader.boolean("use_sliding_window", default=False)
-    if not layer_types and sliding:
+    given = reader.get("layer_types") is not None
+    if not given and sliding:
         first_sliding = reader.whole_number("max_window_layers")
         layer_types = [FULL if i < first_sliding else SLIDING for i in range(num_layers)]
     for layer_type in layer_types:
         if layer_type not in (FULL, SLIDING):
             raise UnsupportedModelError(
-                f"layer_types names {layer_type!r:.200}; supported: {FULL}, {SLIDING}"
+                f"layer_types names {layer_type!r:.200}; supported: {FULL}, {SLIDING}. Take "
+                "a model that was trained with them"
             )
+    if given and len(layer_types) != num_layers:
+        raise reader.error(
+            f"has layer_types of {len(layer_types)} layers, expected {num_layers}, as "
+            "num_hidden_layers says"
+        )
     if SLIDING not in layer_types:
         return ()
-    if len(layer_types) != num_layers:
-        raise ConfigError(
-            f"config.json: layer_types names {len(layer_types)} layers, "
-            f"num_hidden_layers is {num_layers}"
-        )
     if not sliding:
-        raise ConfigError(
-            f"config.json: layer_types names {SLIDING}, but use_sliding_window is not true"
-        )
+        raise reader.error(f"has layer_types with {SLIDING}, but use_sliding_window is not true")
     window = reader.positive_int("sliding_window")
+    if window == 1:
+        raise UnsupportedModelError(
+            "sliding_window is 1, so that a token sees itself alone; supported: 2 and more. Take a "
+            "model that was trained with them"
+        )
     return tuple(window if layer_type == SLIDING else None for layer_type in layer_types)

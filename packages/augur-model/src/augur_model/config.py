@@ -6,10 +6,11 @@ from typing import Any
 
 from augur_model.attention_windows import read_attention_windows
 from augur_model.config_reader import ConfigReader
-from augur_model.errors import ConfigError, UnsupportedModelError
-from augur_model.rope_config import Yarn, read_rope_theta, read_yarn
+from augur_model.errors import ConfigError
+from augur_model.rope_config import MOST_POSITIONS, Yarn, read_rope_theta, read_yarn
+from augur_model.unsupported import SUPPORTED_MODEL_TYPES, refuse_unsupported
 
-SUPPORTED_MODEL_TYPES = ("qwen2", "qwen3")
+__all__ = ["SUPPORTED_MODEL_TYPES", "QwenConfig"]
 
 # Far beyond any model, and refused before anything is built: every layer is an object, the rotary
 # frequencies are computed for every dimension of a head, and of so many parameters torch cannot
@@ -17,6 +18,9 @@ SUPPORTED_MODEL_TYPES = ("qwen2", "qwen3")
 _MOST_LAYERS = 1000
 _MOST_HEAD_DIM = 2**16
 _MOST_PARAMETERS = 2**48
+
+# Qwen's is 1e-5 or 1e-6. Above, a norm would hardly depend on its input; below, float32 holds none.
+_RMS_NORM_EPS_RANGE = (1e-30, 1.0)
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class QwenConfig:
         num_key_value_heads: key/value heads, each shared by
             `num_attention_heads / num_key_value_heads` neighbouring query heads.
         head_dim: width of one head. Not always `hidden_size / num_attention_heads`.
-        max_position_embeddings: positions the model was made for.
+        max_position_embeddings: positions the model was made for, without YaRN.
         rms_norm_eps: added to the mean square before its root is taken.
         rope_theta: base of the rotary frequencies.
         attention_bias: whether q, k and v have biases, as in Qwen2 (o never has one).
@@ -63,17 +67,34 @@ class QwenConfig:
         if self.num_attention_heads % self.num_key_value_heads:
             raise ConfigError(
                 f"num_attention_heads is {self.num_attention_heads}, which is not a multiple of "
-                f"num_key_value_heads, {self.num_key_value_heads}"
+                f"num_key_value_heads, {self.num_key_value_heads}. Correct one of the two"
             )
         if self.head_dim % 2:
-            raise ConfigError(f"head_dim is {self.head_dim}; rotary embedding needs an even one")
+            raise ConfigError(
+                f"head_dim is {self.head_dim}; rotary embedding needs an even one. Correct it, or "
+                "hidden_size and num_attention_heads, from which it follows where it is left out"
+            )
         if self.num_parameters > _MOST_PARAMETERS:
             raise ConfigError(
                 f"the sizes come to more than {_MOST_PARAMETERS:.1e} parameters: vocab_size, "
-                "hidden_size, intermediate_size, head_dim or a number of heads is wrong"
+                "hidden_size, intermediate_size, head_dim or a number of heads is wrong. "
+                "Compare them with the model's published ones"
             )
         if self.head_dim > _MOST_HEAD_DIM:
-            raise ConfigError(f"head_dim is {self.head_dim}, expected at most {_MOST_HEAD_DIM}")
+            raise ConfigError(
+                f"head_dim is {self.head_dim}, expected at most {_MOST_HEAD_DIM}. Correct it"
+            )
+
+    @property
+    def num_positions(self) -> int:
+        """Positions that may be used: `max_position_embeddings`, or what YaRN stretches them to.
+
+        Qwen's configs keep the original length there when YaRN is switched on.
+        """
+        if self.yarn is None:
+            return self.max_position_embeddings
+        stretched = int(self.yarn.factor * self.yarn.original_max_position_embeddings)
+        return max(self.max_position_embeddings, stretched)
 
     @property
     def num_parameters(self) -> int:
@@ -104,11 +125,13 @@ class QwenConfig:
 
         Raises:
             UnsupportedModelError: the config asks for what is not computed here: another model
-                type or activation, another scaling of RoPE than YaRN, quantised weights.
+                type or activation, another scaling of RoPE than YaRN, quantised weights, or a
+                setting of other decoders that would change the result. Keys of which nothing is
+                known are passed over.
             ConfigError: a key is missing or has a value of the wrong type or range.
         """
         reader = ConfigReader(config)
-        _refuse_unsupported(reader)
+        refuse_unsupported(reader)
         is_qwen3 = reader.get("model_type") == "qwen3"
         num_attention_heads = reader.positive_int("num_attention_heads")
         hidden_size = reader.positive_int("hidden_size")
@@ -116,12 +139,15 @@ class QwenConfig:
             vocab_size=reader.positive_int("vocab_size"),
             hidden_size=hidden_size,
             intermediate_size=reader.positive_int("intermediate_size"),
-            num_hidden_layers=_num_layers(reader),  # before what is read layer by layer
+            # Bounded before what is read layer by layer.
+            num_hidden_layers=reader.positive_int("num_hidden_layers", most=_MOST_LAYERS),
             num_attention_heads=num_attention_heads,
             num_key_value_heads=reader.positive_int("num_key_value_heads", num_attention_heads),
             head_dim=_head_dim(reader, hidden_size, num_attention_heads),
-            max_position_embeddings=reader.positive_int("max_position_embeddings"),
-            rms_norm_eps=reader.positive_float("rms_norm_eps"),
+            max_position_embeddings=reader.positive_int(
+                "max_position_embeddings", most=MOST_POSITIONS
+            ),
+            rms_norm_eps=reader.number_between("rms_norm_eps", *_RMS_NORM_EPS_RANGE),
             rope_theta=read_rope_theta(reader),
             attention_bias=not is_qwen3,
             tie_word_embeddings=reader.boolean("tie_word_embeddings", default=False),
@@ -131,43 +157,12 @@ class QwenConfig:
         )
 
 
-def _num_layers(reader: ConfigReader) -> int:
-    num_layers = reader.positive_int("num_hidden_layers")
-    if num_layers > _MOST_LAYERS:
-        raise ConfigError(
-            f"config.json: num_hidden_layers is {num_layers}, expected at most {_MOST_LAYERS}"
-        )
-    return num_layers
-
-
 def _head_dim(reader: ConfigReader, hidden_size: int, num_attention_heads: int) -> int:
     if reader.get("head_dim") is not None or reader.get("model_type") == "qwen3":
         return reader.positive_int("head_dim")
     if hidden_size % num_attention_heads:
-        raise ConfigError(
-            f"config.json has no head_dim, and hidden_size {hidden_size} is not a multiple of "
+        raise reader.error(
+            f"has no head_dim, and hidden_size {hidden_size} is not a multiple of "
             f"num_attention_heads {num_attention_heads}"
         )
     return hidden_size // num_attention_heads
-
-
-def _refuse_unsupported(reader: ConfigReader) -> None:
-    model_type = reader.get("model_type")
-    if model_type not in SUPPORTED_MODEL_TYPES:
-        raise UnsupportedModelError(
-            f"model_type is {model_type!r:.200}; supported: {', '.join(SUPPORTED_MODEL_TYPES)}"
-        )
-    hidden_act = reader.get("hidden_act", "silu")
-    if hidden_act != "silu":
-        raise UnsupportedModelError(f"hidden_act is {hidden_act!r:.200}; supported: silu")
-
-    if model_type == "qwen3" and reader.boolean("attention_bias", default=False):
-        raise UnsupportedModelError("attention_bias is true; Qwen3 is supported without biases")
-
-    quantization = reader.get("quantization_config")
-    if quantization is not None:
-        method = quantization.get("quant_method") if isinstance(quantization, dict) else None
-        raise UnsupportedModelError(
-            f"the weights are quantised ({method or quantization!r:.200}); "
-            "use the unquantised checkpoint"
-        )

@@ -9,6 +9,12 @@ from augur_model.errors import ConfigError
 # Of a wrong value, in messages; a damaged file may hold any text.
 _SHOWN_CHARACTERS = 200
 
+# No size comes near; beyond it, messages and arithmetic would have hundreds of digits.
+_MOST = 2**63 - 1
+
+
+_REMEDY = "Correct config.json, or fetch it again from where the model came"
+
 
 class ConfigReader:
     """Reads values out of parsed JSON and checks their types.
@@ -24,7 +30,9 @@ class ConfigReader:
     def __init__(self, values: Mapping[str, Any], prefix: str = "") -> None:
         if not isinstance(values, Mapping):
             where = prefix.rstrip(".") or "config.json"
-            raise ConfigError(f"{where}: found a {type(values).__name__}, expected an object")
+            raise ConfigError(
+                f"{where}: found a {type(values).__name__}, expected an object ({{...}}). {_REMEDY}"
+            )
         self._values = values
         self._prefix = prefix
 
@@ -40,24 +48,26 @@ class ConfigReader:
         """The object under `key`."""
         return ConfigReader(self._values[key], f"{self._prefix}{key}.")
 
-    def positive_int(self, key: str, default: int | None = None) -> int:
-        """An integer above zero; a missing or null key gives `default` where there is one."""
-        value = self._required(key, default)
+    def positive_int(self, key: str, default: int | None = None, *, most: int = _MOST) -> int:
+        """An integer from 1 to `most`; a missing or null key gives `default` where there is one."""
+        value = self._required(key, default, "a whole number above 0")
         # bool is an int to Python, but `true` is not a size.
         if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
             raise self._wrong(key, value, "a whole number above 0")
+        if value > most:
+            raise self._out_of_range(key, value, f"at most {most}")
         return value
 
     def whole_number(self, key: str) -> int:
         """An integer, zero or above."""
-        value = self._required(key, None)
+        value = self._required(key, None, "a whole number, 0 or above")
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise self._wrong(key, value, "a whole number, 0 or above")
         return value
 
     def positive_float(self, key: str, default: float | None = None) -> float:
         """A finite number above zero; a missing or null key gives `default` where there is one."""
-        value = self._required(key, default)
+        value = self._required(key, default, "a finite number above 0")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._wrong(key, value, "a number")
         try:
@@ -67,6 +77,15 @@ class ConfigReader:
         if not (math.isfinite(number) and number > 0):
             raise self._wrong(key, value, "a finite number above 0")
         return number
+
+    def number_between(
+        self, key: str, low: float, high: float, *, default: float | None = None
+    ) -> float:
+        """As `positive_float`, and from `low` to `high`, both included."""
+        value = self.positive_float(key, default)
+        if not low <= value <= high:
+            raise self._out_of_range(key, value, f"{low:g} to {high:g}")
+        return value
 
     def boolean(self, key: str, *, default: bool) -> bool:
         """True or false; a missing or null key gives `default`."""
@@ -86,17 +105,30 @@ class ConfigReader:
             raise self._wrong(key, value, "an array")
         return value
 
-    def _required(self, key: str, default: Any) -> Any:
+    def error(self, what: str) -> ConfigError:
+        """An error about the file: what is wrong, and what to do."""
+        return ConfigError(f"config.json {what}. {_REMEDY}")
+
+    def _required(self, key: str, default: Any, expected: str) -> Any:
         value = self._values.get(key)
         if value is None:
             value = default
         if value is None:
-            raise ConfigError(f"config.json has no {self._prefix}{key}")
+            raise self.error(f"has no {self._prefix}{key}, expected {expected}")
         return value
 
     def _wrong(self, key: str, value: Any, expected: str) -> ConfigError:
+        return self._not(key, f"{_shown(value)} ({type(value).__name__})", expected)
+
+    def _out_of_range(self, key: str, value: float, expected: str) -> ConfigError:
+        return self._not(key, _shown(value), expected)
+
+    def _not(self, key: str, found: str, expected: str) -> ConfigError:
         return ConfigError(
-            f"config.json: {self._prefix}{key} is {value!r:.{_SHOWN_CHARACTERS}} "
-            f"({type(value).__name__}), "
-            f"expected {expected}"
+            f"config.json: {self._prefix}{key} is {found}, expected {expected}. {_REMEDY}"
         )
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."

@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 
 from augur_model.config_reader import ConfigReader
-from augur_model.errors import ConfigError, UnsupportedModelError
+from augur_model.errors import UnsupportedModelError
+from augur_model.unsupported import refuse_unless_neutral
 
 _YARN_KEYS = frozenset(
     {
@@ -17,6 +18,7 @@ _YARN_KEYS = frozenset(
         "beta_fast",
         "beta_slow",
         "truncate",
+        "partial_rotary_factor",  # refused where it says anything
     }
 )
 
@@ -24,7 +26,7 @@ _YARN_KEYS = frozenset(
 # formula divides by zero: at a base of 1 every dimension would turn alike.
 _THETA_RANGE = (1.01, 1e30)
 _YARN_RANGE = (1e-3, 1e6)
-_MAX_POSITIONS = 2**31
+MOST_POSITIONS = 2**31
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,8 @@ def read_rope_theta(reader: ConfigReader) -> float:
     """The base of the frequencies, from wherever transformers 4 or 5 wrote it."""
     for section in _sections(reader):
         if section.get("rope_theta") is not None:
-            return _between(section, "rope_theta", *_THETA_RANGE)
-    return _between(reader, "rope_theta", *_THETA_RANGE)
+            return section.number_between("rope_theta", *_THETA_RANGE)
+    return reader.number_between("rope_theta", *_THETA_RANGE)
 
 
 def read_yarn(reader: ConfigReader) -> Yarn | None:
@@ -65,31 +67,57 @@ def read_yarn(reader: ConfigReader) -> Yarn | None:
         UnsupportedModelError: another scaling, or a setting of YaRN that is not supported.
         ConfigError: a value is missing or malformed, or two sections disagree.
     """
-    scaled = [section for section in _sections(reader) if _rope_type(section) != "default"]
-    if not scaled:
+    sections = _sections(reader)
+    if not sections or _rope_type(sections[0]) == "default":
         return None
-    found = [_yarn(section, reader) for section in scaled]
-    if any(yarn != found[0] for yarn in found):
-        raise ConfigError("config.json: rope_parameters and rope_scaling disagree")
-    return found[0]
+    yarn = _yarn(sections[0], reader)
+    key = "original_max_position_embeddings"
+    beside = reader.get(key)
+    if beside is not None and beside != yarn.original_max_position_embeddings:
+        raise reader.error(
+            f"{key} is {beside!r:.200}, and {yarn.original_max_position_embeddings} for YaRN; "
+            "expected one of them, or the same"
+        )
+    return yarn
 
 
 def _sections(reader: ConfigReader) -> list[ConfigReader]:
     """`rope_parameters` (transformers 5) and `rope_scaling` (transformers 4), those that exist."""
     keys = ("rope_parameters", "rope_scaling")
-    return [reader.section(key) for key in keys if reader.get(key) is not None]
+    sections = {key: reader.section(key) for key in keys if reader.get(key) is not None}
+    for key, section in sections.items():
+        name = "partial_rotary_factor"
+        refuse_unless_neutral(f"{key}.{name}", section.get(name), 1)
+        for layer_type in sorted(section.keys()):
+            if isinstance(section.get(layer_type), dict):
+                raise UnsupportedModelError(
+                    f"{key} has an object of its own for {layer_type!r:.200}; supported: one for "
+                    "all layers. Take a model that was trained with one"
+                )
+    found = list(sections.values())
+    if len(found) == 2 and _described(found[0]) != _described(found[1]):
+        raise reader.error("gives rope_parameters and rope_scaling that disagree, expected one")
+    return found
+
+
+def _described(section: ConfigReader) -> dict[str, object]:
+    settings = {key: section.get(key) for key in section.keys() - {"type", "rope_type"}}
+    return settings | {"rope_type": _rope_type(section)}
 
 
 def _rope_type(section: ConfigReader) -> str:
     # "type" is the older spelling; a scaling named by either must not be passed over.
-    for rope_type in (section.get("rope_type"), section.get("type")):
-        if rope_type not in (None, "default", "yarn"):
+    names = [section.get(key) for key in ("rope_type", "type") if section.get(key) is not None]
+    for rope_type in names:
+        if rope_type not in ("default", "yarn"):
             raise UnsupportedModelError(
-                f"rope_type is {rope_type!r:.200}; supported: default, yarn"
+                f"rope_type is {rope_type!r:.200}; supported: default, yarn. Take a model that was "
+                "trained with one of them"
             )
-        if rope_type == "yarn":
-            return "yarn"
-    return "default"
+        if rope_type != names[0]:
+            told = f"gives rope_type {names[0]!r} and type {rope_type!r}, expected one"
+            raise section.error(told)
+    return str(names[0]) if names else "default"
 
 
 def _yarn(section: ConfigReader, reader: ConfigReader) -> Yarn:
@@ -97,39 +125,27 @@ def _yarn(section: ConfigReader, reader: ConfigReader) -> Yarn:
     if unknown:
         supported = ", ".join(sorted(_YARN_KEYS))
         raise UnsupportedModelError(
-            f"the YaRN settings name {', '.join(map(repr, unknown)):.200}; supported: {supported}"
+            f"the YaRN settings name {', '.join(map(repr, unknown)):.200}; supported: {supported}. "
+            "Take a model that was trained without them"
         )
-    factor = _between(section, "factor", *_YARN_RANGE)
+    factor = section.number_between("factor", *_YARN_RANGE)
     if section.get("original_max_position_embeddings") is not None:
-        original = _positions(section, "original_max_position_embeddings")
+        original = section.positive_int("original_max_position_embeddings", most=MOST_POSITIONS)
     else:
         # As transformers: the positions that the config names are then the original ones.
-        original = _positions(reader, "max_position_embeddings")
+        original = reader.positive_int("max_position_embeddings", most=MOST_POSITIONS)
     if section.get("attention_factor") is not None:
-        attention_factor = _between(section, "attention_factor", *_YARN_RANGE)
+        attention_factor = section.number_between("attention_factor", *_YARN_RANGE)
     else:
         attention_factor = 1.0 if factor <= 1 else 0.1 * math.log(factor) + 1.0
+    if "truncate" in section.keys() and section.get("truncate") is None:  # noqa: SIM118
+        # For transformers null is false, and a missing key true.
+        raise section.error("truncate is null, expected true or false")
     return Yarn(
         factor=factor,
         original_max_position_embeddings=original,
         attention_factor=attention_factor,
-        beta_fast=_between(section, "beta_fast", *_YARN_RANGE, default=32.0),
-        beta_slow=_between(section, "beta_slow", *_YARN_RANGE, default=1.0),
+        beta_fast=section.number_between("beta_fast", *_YARN_RANGE, default=32.0),
+        beta_slow=section.number_between("beta_slow", *_YARN_RANGE, default=1.0),
         truncate=section.boolean("truncate", default=True),
     )
-
-
-def _between(
-    section: ConfigReader, key: str, low: float, high: float, *, default: float | None = None
-) -> float:
-    value = section.positive_float(key, default)
-    if not low <= value <= high:
-        raise ConfigError(f"config.json: {key} is {value}, expected {low:g} to {high:g}")
-    return value
-
-
-def _positions(section: ConfigReader, key: str) -> int:
-    value = section.positive_int(key)
-    if value > _MAX_POSITIONS:
-        raise ConfigError(f"config.json: {key} is above {_MAX_POSITIONS}, which no model can be")
-    return value

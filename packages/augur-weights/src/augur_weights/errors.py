@@ -16,7 +16,7 @@ class WeightsError(Exception):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(_shortened(_printable(message)))
+        super().__init__(one_line(message))
 
 
 class SourceError(WeightsError):
@@ -33,6 +33,11 @@ class GGUFError(WeightsError):
 
 class EmbeddedModelError(WeightsError):
     """The default model's embedded parts are missing, damaged or do not fit together."""
+
+
+def one_line(text: str) -> str:
+    """One line of printable text of at most 2000 characters, whatever ``text`` quotes."""
+    return _shortened(_printable(text))
 
 
 def _printable(text: str) -> str:

@@ -1,19 +1,25 @@
 """A folder in the cache that is made once and is whole or not there at all."""
 
+import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from augur_weights.digests import file_sha256
 from augur_weights.disk_errors import disk_reason
-from augur_weights.errors import WeightsError
+from augur_weights.errors import CheckpointError, WeightsError
+from augur_weights.strict_json import parse_json
 
 # Raised when the same file would be imported differently, so that older folders are made anew.
 # Version 2 records the files' digests.
 _IMPORTER_VERSION = 2
-_MANIFEST = "augur-import.json"
+MANIFEST_NAME = "augur-import.json"
+
+_SHA256 = re.compile("[0-9a-f]{64}")
 
 
 def make_once(folder: Path, origin: str, build: Callable[[Path], None]) -> Path:
@@ -49,12 +55,21 @@ def make_once(folder: Path, origin: str, build: Callable[[Path], None]) -> Path:
 
 
 def recorded_digests(folder: Path) -> dict[str, str]:
-    """The SHA-256 of each file of an imported folder as it was written; empty for other folders."""
-    try:
-        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
-        return {name: str(file["sha256"]) for name, file in manifest["files"].items()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    """The SHA-256 of each file of an imported folder as it was written; empty for other folders.
+
+    Raises:
+        CheckpointError: the folder's record is damaged.
+    """
+    path = folder / MANIFEST_NAME
+    if not os.path.lexists(path):
         return {}
+    manifest = _read_manifest(folder)
+    if manifest is None:
+        raise CheckpointError(
+            f"{path}: is damaged, so what the import wrote is not known. Delete {folder} and name "
+            "what it was imported from: the model is imported anew."
+        )
+    return {name: file["sha256"] for name, file in manifest["files"].items()}
 
 
 def check_space(folder: Path, num_bytes: int) -> None:
@@ -96,22 +111,39 @@ def _is_whole(folder: Path, origin: str) -> bool:
     A look at the digests would cost more than an import of a small model; ``recorded_digests`` is
     for whoever wants it.
     """
+    manifest = _read_manifest(folder)
+    if manifest is None or manifest["importer_version"] != _IMPORTER_VERSION:
+        return False
     try:
-        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
-        return bool(
-            manifest["importer_version"] == _IMPORTER_VERSION
-            and manifest["origin"] == origin
-            and all(
-                (folder / name).stat().st_size == file["bytes"]
-                for name, file in manifest["files"].items()
-            )
+        return manifest["origin"] == origin and all(
+            (folder / name).stat().st_size == file["bytes"]
+            for name, file in manifest["files"].items()
         )
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    except OSError:
         return False
 
 
+def _read_manifest(folder: Path) -> dict[str, Any] | None:
+    """The record of an import; ``None`` where there is none, or it is not what was written."""
+    try:
+        text = (folder / MANIFEST_NAME).read_text(encoding="utf-8")
+        manifest = parse_json(text)
+        files = manifest["files"]
+        # Older records have no digest of their own.
+        digest = manifest.pop("sha256", None)
+        whole = (
+            manifest.keys() == {"importer_version", "origin", "files"}
+            and all(file.keys() == {"bytes", "sha256"} for file in files.values())
+            and all(_SHA256.fullmatch(file["sha256"]) for file in files.values())
+            and digest in (None, _digest_of(manifest))
+        )
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None
+    return manifest if whole else None
+
+
 def _write_manifest(folder: Path, origin: str) -> None:
-    manifest = {
+    manifest: dict[str, Any] = {
         "importer_version": _IMPORTER_VERSION,
         "origin": origin,
         "files": {
@@ -119,7 +151,12 @@ def _write_manifest(folder: Path, origin: str) -> None:
             for file in sorted(folder.iterdir())
         },
     }
-    (folder / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    manifest["sha256"] = _digest_of(manifest)
+    (folder / MANIFEST_NAME).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+
+
+def _digest_of(manifest: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _sync(folder: Path) -> None:

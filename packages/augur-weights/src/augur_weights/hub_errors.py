@@ -15,7 +15,14 @@ from huggingface_hub.errors import (
 )
 
 from augur_weights.disk_errors import disk_reason, is_disk_error
-from augur_weights.layout import CONFIG_NAME, INDEX_NAME, PICKLE_SUFFIXES, WEIGHTS_NAME
+from augur_weights.layout import (
+    ADAPTER,
+    CONFIG_NAME,
+    INDEX_NAME,
+    PICKLE_SUFFIXES,
+    WEIGHTS_NAME,
+    is_adapter,
+)
 
 NOT_A_NAME = (
     "is no folder here and cannot be the name of a Hub model. Expected a folder, a .gguf file, or "
@@ -132,6 +139,8 @@ def why_not_whole(repo_id: str, snapshot: Path, missing: Sequence[str]) -> str:
 
 
 def _what_it_has(names: Sequence[str]) -> str:
+    if is_adapter(names):
+        return f"It {ADAPTER}"
     ggufs = [name for name in names if name.lower().endswith(".gguf")]
     if ggufs:
         return f"It holds GGUF: download {ggufs[0]} and give the path of that file."

@@ -17,7 +17,8 @@ class KnownDigests:
     Attributes:
         digests: by the file's path in the folder, with forward slashes; empty where none is known.
         known_by: where they are known from, to be shown to a person.
-        is_complete: whether a file that is not among them does not belong to the model.
+        is_complete: whether a file that is not among them does not belong to the model; the
+            import's own record is no file of the model.
         all_here: whether each of them has a file in the folder, if nothing was lost.
         remedy: what to do about a file that is another; ``{file}`` stands for the file to delete.
     """
@@ -35,6 +36,9 @@ def known_digests(folder: Path) -> KnownDigests:
     For a folder in huggingface_hub's cache the Hub is asked for the digests of that commit; where
     it does not answer, the names that huggingface_hub gave to the files in the cache are their
     digests at the time of the download. For an imported folder they were recorded by the import.
+
+    Raises:
+        CheckpointError: the import's record is damaged.
     """
     snapshot = folder.resolve()
     repository = snapshot.parent.parent.name
@@ -45,17 +49,17 @@ def known_digests(folder: Path) -> KnownDigests:
         return KnownDigests(
             {name: Digest(value) for name, value in recorded.items()},
             "recorded when the model was imported",
-            is_complete=False,
+            is_complete=True,
             all_here=True,
             remedy=f"Delete {folder} and run again: the model is imported anew.",
         )
-    return KnownDigests(
-        {},
-        "none are known for a local folder",
-        is_complete=False,
-        all_here=True,
-        remedy="Fetch {file} again from where it came.",
-    )
+    return none_known("none are known for a local folder")
+
+
+def none_known(why: str) -> KnownDigests:
+    """What is known of files of which nothing is."""
+    remedy = "Fetch {file} again from where it came."
+    return KnownDigests({}, why, is_complete=False, all_here=True, remedy=remedy)
 
 
 def _of_snapshot(repo_id: str, snapshot: Path) -> KnownDigests:
@@ -68,7 +72,7 @@ def _of_snapshot(repo_id: str, snapshot: Path) -> KnownDigests:
         known_by = f"published by the Hub for commit {snapshot.name}"
         return KnownDigests(published, known_by, is_complete=True, all_here=False, remedy=remedy)
     names = {
-        path.relative_to(snapshot).as_posix(): path.resolve().name
+        path.relative_to(snapshot).as_posix(): path.readlink().name
         for path in snapshot.rglob("*")
         if path.is_symlink()
     }

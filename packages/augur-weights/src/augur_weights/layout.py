@@ -1,6 +1,7 @@
 """What a checkpoint folder is made of: which files, and which of them hold the weights."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -11,6 +12,12 @@ CONFIG_NAME = "config.json"
 GENERATION_CONFIG_NAME = "generation_config.json"
 WEIGHTS_NAME = "model.safetensors"
 INDEX_NAME = "model.safetensors.index.json"
+
+ADAPTER = (
+    "holds an adapter (LoRA or the like) and not a model; an adapter alone cannot be run. Merge it "
+    "into its base model (PEFT's merge_and_unload), save that, and name its folder."
+)
+"""What is said of a checkpoint that is none, because PEFT wrote it."""
 
 # Formats that run code when they are read; a checkpoint in one of them is refused by name.
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
@@ -34,10 +41,30 @@ def is_file(path: Path) -> bool:
         found = path.is_file()
         strange = not found and path.exists() and not path.is_dir()
     except OSError as error:
-        raise CheckpointError(f"{path}: cannot be looked at: {error.strerror or error}.") from None
+        raise CheckpointError(
+            f"{path}: cannot be looked at: {error.strerror or error}. Check the path and the "
+            "rights to its folders."
+        ) from None
     if strange:
-        raise CheckpointError(f"{path}: is a device, a pipe or a socket, expected a file.")
+        raise CheckpointError(
+            f"{path}: is a device, a pipe or a socket, expected a file. Put the file there."
+        )
     return found
+
+
+def what_is_there(path: Path) -> str | None:
+    """What is in the place of a file that ``is_file`` does not find, and what to do about it.
+
+    ``None`` where nothing is.
+    """
+    if path.is_dir():
+        return "is a folder, expected a file. Put the file in its place."
+    if path.is_symlink():
+        return (
+            f"is a link that leads to no file (to {path.readlink()}). Put the file in its place, "
+            "or fetch it again."
+        )
+    return None
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
@@ -103,6 +130,8 @@ def require_weights(folder: Path) -> dict[str, str] | None:
         weight_map = read_index(folder / INDEX_NAME)
         missing = sorted({s for s in weight_map.values() if not is_file(folder / s)})
         if missing:
+            if found := what_is_there(folder / missing[0]):
+                raise CheckpointError(f"{folder / missing[0]}: {found}")
             others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise CheckpointError(
                 f"{folder / missing[0]}: this file{others} is missing, but {INDEX_NAME} names it "
@@ -110,6 +139,8 @@ def require_weights(folder: Path) -> dict[str, str] | None:
             )
         return weight_map
     if not is_file(folder / WEIGHTS_NAME):
+        if found := what_is_there(folder / WEIGHTS_NAME):
+            raise CheckpointError(f"{folder / WEIGHTS_NAME}: {found}")
         raise CheckpointError(f"{folder}: {_why_no_weights(folder)}")
     return None
 
@@ -124,12 +155,21 @@ def require_checkpoint(folder: Path) -> list[str]:
         CheckpointError: something is missing, or the weights are in a format that is refused.
     """
     if not is_file(folder / CONFIG_NAME):
+        if found := what_is_there(folder / CONFIG_NAME):
+            raise CheckpointError(f"{folder / CONFIG_NAME}: {found}")
+        if folder.is_dir() and is_adapter(path.name for path in folder.iterdir()):
+            raise CheckpointError(f"{folder}: {ADAPTER}")
         raise CheckpointError(
             f"{folder}: has no {CONFIG_NAME}, so it is not a checkpoint folder. Expected "
             f"{CONFIG_NAME} and {WEIGHTS_NAME} (or {INDEX_NAME} and the files it names)."
         )
     weight_map = require_weights(folder)
     return [WEIGHTS_NAME] if weight_map is None else sorted(set(weight_map.values()))
+
+
+def is_adapter(names: Iterable[str]) -> bool:
+    """Whether files of these names were written by PEFT."""
+    return any(name.startswith(("adapter_config.", "adapter_model.")) for name in names)
 
 
 def lfs_pointer_bytes(head: bytes) -> int | None:
@@ -165,7 +205,10 @@ def _read_text(path: Path) -> str:
             )
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}.") from None
+        raise CheckpointError(
+            f"{path}: cannot be read: {error.strerror or error}. Check the path and the rights to "
+            "it, or fetch the file again."
+        ) from None
     except UnicodeDecodeError:
         raise CheckpointError(
             f"{path}: is not UTF-8 text, so it cannot be JSON. Fetch the file again."
@@ -188,6 +231,8 @@ def _why_no_weights(folder: Path) -> str:
         names = sorted(path.name for path in folder.iterdir())
     except OSError as error:
         return f"cannot be listed: {error.strerror or error}."
+    if is_adapter(names):
+        return ADAPTER
     expected = f"expected {WEIGHTS_NAME}, or {INDEX_NAME} and the files it names"
     pickles = [name for name in names if name.endswith(PICKLE_SUFFIXES)]
     if pickles:

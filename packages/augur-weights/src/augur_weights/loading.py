@@ -10,6 +10,7 @@ import torch
 from augur_weights.checkpoint import Checkpoint
 from augur_weights.errors import CheckpointError, WeightsError
 from augur_weights.non_finite import find_non_finite
+from augur_weights.wrapped_names import wrapper_fault
 
 # What a weight may be stored in and converted to. The eight-bit floats are left out: they mean
 # little without scales, which no parameter here has.
@@ -84,13 +85,23 @@ def load_into(
         _put(module, group.names, group.value.to(device))
 
 
-def check_fit(module: torch.nn.Module, checkpoint: Checkpoint) -> None:
-    """Check that ``load_into`` could fill a module: names, shapes and dtypes; no tensor is read.
+def check_fit(
+    module: torch.nn.Module, checkpoint: Checkpoint, *, compare_tied: bool = False
+) -> None:
+    """Check that ``load_into`` could fill a module: names, shapes and dtypes.
+
+    Args:
+        module: the module.
+        checkpoint: where the tensors would come from.
+        compare_tied: whether to read the tensors that the module ties and the checkpoint holds
+            apart, too, and compare them; else no tensor is read.
 
     Raises:
         CheckpointError: as ``load_into``.
     """
-    _fitting(module, checkpoint)
+    for group in _fitting(module, checkpoint):
+        if compare_tied:
+            _check_tied(group, checkpoint)
 
 
 def _fitting(module: torch.nn.Module, checkpoint: Checkpoint) -> list[_Group]:
@@ -133,6 +144,9 @@ def _check_names(parameters: list[_Group], checkpoint: Checkpoint) -> None:
         )
     if any(name.endswith(_QUANTIZED_SUFFIXES) for name in left_over):
         faults.append("such names are those of quantised weights, which are not supported")
+    every_name = {name for group in parameters for name in group.names}
+    if fault := wrapper_fault(left_over, every_name):
+        faults.append(fault)
     if faults:
         raise CheckpointError(
             f"{checkpoint.folder}: the checkpoint does not fit the model. {'; '.join(faults)}. "
@@ -164,21 +178,26 @@ def _read(
     dtype: torch.dtype | None,
     device: torch.device | str,
 ) -> torch.Tensor:
-    first, *others = _stored_names(group, checkpoint)
+    _check_tied(group, checkpoint)
+    first = _stored_names(group, checkpoint)[0]
     mapped = checkpoint.tensor(first)
-    for other in others:
-        if not _same_bits(mapped, checkpoint.tensor(other)):
-            raise CheckpointError(
-                f'{checkpoint.folder}: tensors "{first}" and "{other}" differ, but the model ties '
-                "them: they are one parameter. Nothing was loaded. Check tie_word_embeddings in "
-                "config.json, or fetch the checkpoint again."
-            )
     # copy=True where nothing is converted, too: a parameter that is still a view of the file would
     # be read from the disk in the middle of the first forward pass.
     converted = mapped.to(device=device, dtype=dtype, copy=True)
     if torch.finfo(converted.dtype).max < torch.finfo(mapped.dtype).max:
         _refuse_overflow(first, mapped, converted, checkpoint)
     return converted
+
+
+def _check_tied(group: _Group, checkpoint: Checkpoint) -> None:
+    first, *others = _stored_names(group, checkpoint)
+    for other in others:
+        if not _same_bits(checkpoint.tensor(first), checkpoint.tensor(other)):
+            raise CheckpointError(
+                f'{checkpoint.folder}: tensors "{first}" and "{other}" differ, but the model ties '
+                "them: they are one parameter. Nothing was loaded. Check tie_word_embeddings in "
+                "config.json, or fetch the checkpoint again."
+            )
 
 
 def _refuse_overflow(

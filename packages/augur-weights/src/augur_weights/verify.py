@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from augur_weights.checkpoint import Checkpoint
-from augur_weights.errors import CheckpointError
-from augur_weights.known_digests import KnownDigests, known_digests
+from augur_weights.errors import CheckpointError, one_line
+from augur_weights.gguf_folder import MANIFEST_NAME
+from augur_weights.known_digests import KnownDigests, known_digests, none_known
+from augur_weights.layout import what_is_there
 from augur_weights.non_finite import find_non_finite
 from augur_weights.progress import Progress
 
@@ -23,8 +25,8 @@ class Verification:
         known_by: where the digests are known from, or that none are.
         num_files: files whose digest was compared.
         num_tensors: tensors in which every value was looked at.
-        faults: one message for each file or tensor that is wrong, with what to do about it; empty
-            where all is well.
+        faults: one message for each file or tensor that is wrong, with what to do about it; each
+            is one line of printable text. Empty where all is well.
     """
 
     folder: Path
@@ -49,10 +51,16 @@ def verify(folder: Path, *, progress: Progress | None = None) -> Verification:
     Raises:
         OSError: a file cannot be read.
     """
-    known = known_digests(folder)
+    faults = []
+    try:
+        known = known_digests(folder)
+    except CheckpointError as error:
+        faults.append(str(error))
+        known = none_known("none are known, because the import's record is damaged")
     here = _files(folder)
     damaged = dict(_damaged(folder, here, known, progress))
-    faults = list(damaged.values())
+    damaged |= {n: told for n, told in _not_files(folder) if n not in damaged}
+    faults.extend(damaged.values())
     num_tensors = 0
     try:
         checkpoint = Checkpoint(folder)
@@ -64,7 +72,8 @@ def verify(folder: Path, *, progress: Progress | None = None) -> Verification:
         num_tensors = len(checkpoint.names)
         faults.extend(_not_finite(checkpoint, known, progress))
     num_files = len(known.digests.keys() & here.keys())
-    return Verification(folder, known.known_by, num_files, num_tensors, tuple(faults))
+    told = tuple(one_line(fault) for fault in faults)
+    return Verification(folder, known.known_by, num_files, num_tensors, told)
 
 
 def _damaged(
@@ -94,13 +103,25 @@ def _damaged(
             yield name, f"{folder / name}: is missing. {known.remedy.format(file=folder / name)}"
     if known.is_complete:
         for name in sorted(here.keys() - known.digests.keys()):
-            if not name.endswith(_READ_SUFFIXES):
+            if not name.endswith(_READ_SUFFIXES) or name == MANIFEST_NAME:
                 continue
             yield (
                 name,
                 f"{folder / name}: is no file of the model: none of that name is "
                 f"{known.known_by}. Delete it.",
             )
+        for path in sorted(folder.iterdir()):
+            if path.is_symlink() and path.is_dir():  # what lies behind it is not looked through
+                yield path.name, f"{path}: is a link to a folder, as no model has. Delete it."
+
+
+def _not_files(folder: Path) -> Iterator[tuple[str, str]]:
+    """What has the name of a file that is read and is none, so that it would be passed over."""
+    for path in sorted(folder.rglob("*")):
+        if path.name.endswith(_READ_SUFFIXES) and not path.is_file():
+            found = what_is_there(path)
+            if found is not None:
+                yield path.relative_to(folder).as_posix(), f"{path}: {found}"
 
 
 def _files(folder: Path) -> dict[str, Path]:

@@ -1,0 +1,76 @@
+"""A table of ops on trial, watched: one that breaks is told by its name and its place.
+
+Without this an op that gives something else than it should is found by whatever is computed next,
+far from the fault and in words of its own.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from augur_model import Ops, QwenForCausalLM
+
+
+class OpFailedError(RuntimeError):
+    """An op on trial raised, or gave something else than a tensor of the right kind."""
+
+
+def guard_ops(model: QwenForCausalLM, ops: Ops) -> None:
+    """Let a model compute with a table, each result looked at for its shape, dtype and device.
+
+    An op that fails this raises `OpFailedError`; the model is of no use after that.
+
+    Args:
+        model: changed for good: it is given the table, and hooks that keep where it is.
+        ops: on trial.
+    """
+    running: list[str] = []
+    for name, module in model.named_modules():
+        _keep_name(module, name, running)
+
+    def guarded(op: str, expected: Callable[..., tuple[Tensor, tuple[int, ...]]]) -> Any:
+        compute = getattr(ops, op)
+
+        def checked(*args: Any) -> Tensor:
+            where = f"{running[-1]}: op {op}"
+            try:
+                found = compute(*args)
+            except (MemoryError, torch.OutOfMemoryError):
+                raise
+            except Exception as error:  # whatever the op does when it is run
+                raise OpFailedError(f"{where} raised {type(error).__name__}: {error}") from error
+            like, shape = expected(*args)
+            wanted = _kind(shape, like)
+            given = _kind(found.shape, found) if isinstance(found, Tensor) else type(found).__name__
+            if not isinstance(found, Tensor) or given != wanted:
+                raise OpFailedError(f"{where} gave {given}, expected {wanted}")
+            return found
+
+        return checked
+
+    model.ops = Ops(
+        linear=guarded("linear", lambda x, weight, _bias: (x, (*x.shape[:-1], weight.shape[0]))),
+        rms_norm=guarded("rms_norm", lambda x, *_: (x, x.shape)),
+        apply_rope=guarded("apply_rope", lambda heads, *_: (heads, heads.shape)),
+        attention=guarded("attention", lambda query, *_: (query, query.shape)),
+        swiglu=guarded("swiglu", lambda gate, _up: (gate, gate.shape)),
+    )
+
+
+def _keep_name(module: nn.Module, name: str, running: list[str]) -> None:
+    """Have `running` end with the name of the module that computes."""
+
+    def enter(*_: Any) -> None:
+        running.append(name)
+
+    def leave(*_: Any) -> None:
+        running.pop()
+
+    module.register_forward_pre_hook(enter)
+    module.register_forward_hook(leave)
+
+
+def _kind(shape: tuple[int, ...], like: Tensor) -> str:
+    return f"{list(shape)} {str(like.dtype).removeprefix('torch.')} on {like.device}"
