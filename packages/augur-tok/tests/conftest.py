@@ -1,8 +1,11 @@
 """A small byte-level BPE with Qwen's pipeline and control tokens, trained on the spot."""
 
 import json
+import os
+import resource
 import shutil
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +57,34 @@ CHAT_TEMPLATE = """\
     {{- '<|im_start|>assistant\\n' }}
 {%- endif %}
 """
+
+
+MOST_SECONDS = 10  # of the processor, so that other work on the machine makes no test fail
+MOST_BYTES = 250_000_000  # of address space, which is more than what is used of it
+
+
+class TooLong(BaseException):
+    """No Exception: a rendering turns those into errors of its own."""
+
+
+@pytest.fixture
+def bounded() -> Iterator[None]:
+    """The test ends in time, and memory beyond the bound is refused to it."""
+
+    def out_of_time(*_: object) -> None:
+        raise TooLong
+
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    handler = signal.signal(signal.SIGPROF, out_of_time)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * os.sysconf("SC_PAGE_SIZE") + MOST_BYTES, -1))
+    signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        resource.setrlimit(resource.RLIMIT_AS, before)
+        signal.signal(signal.SIGPROF, handler)
 
 
 @pytest.fixture(scope="session")

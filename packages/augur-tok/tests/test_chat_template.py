@@ -141,7 +141,7 @@ def test_a_template_cannot_change_the_messages(with_template: Opener, change: st
 
 @pytest.mark.parametrize("path", ["''.__class__", "strftime_now.__globals__"])
 def test_a_template_cannot_reach_pythons_internals(with_template: Opener, path: str) -> None:
-    with pytest.raises(ChatTemplateError, match="unsafe"):
+    with pytest.raises(ChatTemplateError, match=r"unsafe|has no attribute"):
         with_template("{{ " + path + ".x }}").apply_chat_template(USER)
 
 

@@ -15,6 +15,7 @@ from augur_tok.declared_tokens import CONFIG_FILE, QWEN2_CLASSES, DeclaredTokens
 from augur_tok.errors import TokenizerError
 from augur_tok.library_errors import library_errors
 from augur_tok.pipeline_checks import check_pipeline
+from augur_tok.present_files import is_there
 from augur_tok.qwen2_bpe import qwen2_bpe
 from augur_tok.shown import shown
 from augur_tok.text_files import read_json_object, read_text
@@ -31,13 +32,13 @@ def open_backend(
     whole, vocab, merges = (
         folder / name for name in ("tokenizer.json", "vocab.json", "merges.txt")
     )
-    if whole.is_file():
+    if is_there(whole):
         origin, backend = whole, _from_tokenizer_json(whole)
-    elif vocab.is_file() and merges.is_file():
+    elif is_there(vocab) and is_there(merges):
         _check_config_of_vocab(folder, config, declared)
         origin, backend = vocab, qwen2_bpe(vocab, merges)
     else:
-        found = "neither" if not (vocab.is_file() or merges.is_file()) else "only one"
+        found = "neither" if not (is_there(vocab) or is_there(merges)) else "only one"
         raise TokenizerError(
             f"{folder} has no tokenizer: expected tokenizer.json, or both vocab.json and "
             f"merges.txt ({found} of the two is there). Fetch the checkpoint's tokenizer files."

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from augur_tok.errors import ChatTemplateError
+from augur_tok.arguments import checked_text
+from augur_tok.errors import ChatTemplateError, TokenizerError
 from augur_tok.shown import shown
 
 # Names that transformers' apply_chat_template takes as options of its own. As template variables
@@ -82,7 +83,8 @@ def plain_data(where: str, value: object, depth: int = 0) -> Any:
     """A copy made of JSON's types alone, so that a template can reach no object's methods.
 
     Raises:
-        ChatTemplateError: a value of another type, or nested too deeply; `where` names it.
+        ChatTemplateError: a value of another type, nested too deeply, or with a lone surrogate;
+            `where` names it.
     """
     if depth > MAX_DEPTH:
         raise ChatTemplateError(
@@ -92,7 +94,7 @@ def plain_data(where: str, value: object, depth: int = 0) -> Any:
         return value
     # A subclass (an enum, say) may print as something else: its plain value is what counts.
     if isinstance(value, str):
-        return str.__str__(value)
+        return _plain_text(where, str.__str__(value))
     if isinstance(value, int):
         return int.__int__(value)
     if isinstance(value, float):
@@ -113,6 +115,13 @@ def plain_data(where: str, value: object, depth: int = 0) -> Any:
         f"{where} is a {type(value).__name__}, expected text, a number, a bool, None, a list or a "
         "dict. Convert it first."
     )
+
+
+def _plain_text(where: str, text: str) -> str:
+    try:
+        return checked_text(text)
+    except TokenizerError as error:
+        raise ChatTemplateError(f"{where}: {error}") from None
 
 
 def _plain_message(where: str, message: object) -> dict[str, Any]:

@@ -1,16 +1,20 @@
 """A checkpoint's chat template: messages in, one text out."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from datetime import datetime
+from types import CodeType
 from typing import Any
+
+from jinja2 import TemplateSyntaxError
 
 from augur_tok.chat_messages import plain_messages, plain_tools, plain_variables
 from augur_tok.control_marks import Marks, break_tags, mark_literals, split_marked, unused_marks
 from augur_tok.errors import ChatTemplateError
-from augur_tok.jinja_environment import ChatEnvironment, CompiledTemplate
+from augur_tok.jinja_environment import ChatEnvironment, TemplateFunction
+from augur_tok.shown import printable
 from augur_tok.template_budget import Budget, weight
 
-MAX_WORDS = 1_000
 MAX_PATTERN = 200
 MAX_COMPILATIONS = 4
 
@@ -38,7 +42,7 @@ class ChatTemplate:
         self._special = frozenset(special)
         self._tags = frozenset(tags)
         self._source = source
-        self._compilations: dict[Marks | None, CompiledTemplate] = {}
+        self._compilations: dict[Marks | None, CodeType] = {}
 
     def render(self, context: Mapping[str, Any]) -> str:
         """The text of a chat; `context` comes from `chat_context`.
@@ -78,18 +82,27 @@ class ChatTemplate:
         return self._rendered({**named, **context, "messages": messages}, marks)
 
     def _rendered(self, context: Mapping[str, Any], marks: Marks | None = None) -> str:
-        template = self._compiled(marks)
+        code = self._compiled(marks)
+        budget = Budget(sum(map(weight, context.values())))
         try:
-            return ChatEnvironment(Budget(weight(self._source, context))).render(template, context)
+            # A copy, so that one rendering could not change what the next one is of.
+            text = ChatEnvironment(budget).render(code, deepcopy(dict(context)))
+            text.encode("utf-8")
         except ChatTemplateError:
             raise
+        except UnicodeEncodeError as error:
+            raise ChatTemplateError(
+                "the checkpoint's chat template writes a lone surrogate, which is no character. "
+                "Use another checkpoint's tokenizer files, or raw text."
+            ) from error
         except Exception as error:  # a template may fail in any way that Python can
             raise ChatTemplateError(
                 "the checkpoint's chat template failed on these messages "
-                f"({type(error).__name__}): {_shortened(error)}"
+                f"({type(error).__name__}): {printable(error)}"
             ) from error
+        return text
 
-    def _compiled(self, marks: Marks | None) -> CompiledTemplate:
+    def _compiled(self, marks: Marks | None) -> CodeType:
         """The template with these marks in it; nearly all chats have the same."""
         if marks not in self._compilations:
             if len(self._compilations) == MAX_COMPILATIONS:
@@ -97,7 +110,7 @@ class ChatTemplate:
             self._compilations[marks] = self._compile(marks)
         return self._compilations[marks]
 
-    def _compile(self, marks: Marks | None) -> CompiledTemplate:
+    def _compile(self, marks: Marks | None) -> CodeType:
         environment = ChatEnvironment(Budget(0))
         try:
             tree = environment.parse(self._source)
@@ -109,8 +122,8 @@ class ChatTemplate:
         except Exception as error:  # the compiler lets Python's own errors through, too
             raise ChatTemplateError(
                 "the checkpoint's chat template is not valid Jinja, or uses what augur does not "
-                f"take in a template ({_shortened(error)}). Fetch the checkpoint's tokenizer "
-                "files again, or use raw text."
+                f"take in a template ({printable(_reason(error))}). Fetch the checkpoint's "
+                "tokenizer files again, or use raw text."
             ) from error
 
 
@@ -130,6 +143,11 @@ def chat_context(
     """
 
     def strftime_now(pattern: str) -> str:
+        if not isinstance(pattern, str):
+            raise ChatTemplateError(
+                f"the chat template asks for the date in a {type(pattern).__name__}, expected a "
+                "pattern. Use another checkpoint's tokenizer files."
+            )
         if len(pattern) > MAX_PATTERN:
             raise ChatTemplateError(
                 f"the chat template asks for the date in a pattern of {len(pattern):,} characters, "
@@ -138,7 +156,7 @@ def chat_context(
         return now.strftime(pattern)
 
     return {
-        "strftime_now": strftime_now,
+        "strftime_now": TemplateFunction(strftime_now),
         "documents": None,
         **plain_variables(variables),
         "messages": plain_messages(messages),
@@ -147,7 +165,8 @@ def chat_context(
     }
 
 
-def _shortened(error: Exception) -> str:
-    """An error's words: a template may write them, as long as it likes."""
-    words = str(error)
-    return words if len(words) <= MAX_WORDS else f"{words[:MAX_WORDS]}..."
+def _reason(error: Exception) -> str:
+    """Jinja writes the line of a syntax error on a line of its own."""
+    if isinstance(error, TemplateSyntaxError):
+        return f"{error.message}, line {error.lineno}"
+    return str(error)

@@ -36,9 +36,19 @@ class Marks(NamedTuple):
 
 
 def unused_marks(rendered: str) -> Marks:
-    """The first two private-use characters that this rendered chat does not hold."""
-    unused = (chr(code) for code in PRIVATE_USE if chr(code) not in rendered)
-    return Marks(next(unused), next(unused))
+    """The first two private-use characters that this rendered chat does not hold.
+
+    Raises:
+        ChatTemplateError: it holds nearly all of them.
+    """
+    used = set(rendered)
+    unused = [mark for mark in map(chr, PRIVATE_USE) if mark not in used][:2]
+    if len(unused) < 2:
+        raise ChatTemplateError(
+            f"the rendered chat holds nearly all of the {len(PRIVATE_USE):,} private-use "
+            "characters, two of which augur needs for marks. Leave them out."
+        )
+    return Marks(*unused)
 
 
 def any_of(tokens: Iterable[str]) -> str:

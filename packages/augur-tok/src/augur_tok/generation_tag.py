@@ -1,7 +1,5 @@
 """A statement that training code has added to Jinja's language."""
 
-from typing import Any
-
 from jinja2 import nodes
 from jinja2.ext import Extension
 from jinja2.parser import Parser
@@ -19,8 +17,4 @@ class GenerationTag(Extension):
         """Jinja's hook: the statement that stands for the tag."""
         line = next(parser.stream).lineno
         body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        call = self.call_method("_rendered_body")
-        return nodes.CallBlock(call, [], [], body).set_lineno(line)
-
-    def _rendered_body(self, caller: Any) -> Any:
-        return caller()
+        return nodes.Scope(body, lineno=line)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from augur_tok.errors import TokenizerError
+from augur_tok.shown import printable
 
 
 @contextmanager
@@ -17,4 +18,4 @@ def library_errors(what: str, advice: str) -> Iterator[None]:
     except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, TokenizerError):
         raise
     except BaseException as error:
-        raise TokenizerError(f"{what} ({error}). {advice}") from error
+        raise TokenizerError(f"{what} ({printable(error)}). {advice}") from error

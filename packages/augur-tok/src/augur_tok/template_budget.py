@@ -6,29 +6,30 @@ bounds but the last are counted, so that a template is taken or refused alike on
 """
 
 import time
-from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
+from collections.abc import Callable
 
 from augur_tok.errors import ChatTemplateError
 
-# Qwen's templates take about ten steps and write a hundred characters for each message.
+# Qwen's templates take some hundred steps and write a hundred characters for each message.
 STEPS = 1_000_000
 CHARACTERS = 20_000_000
-LARGEST_VALUE = 2_000_000
+LARGEST_TEXT = 1_000_000
 SECONDS = 20.0
 
 # And so much more for each character that is handed in, since templates copy what they are given.
 STEPS_EACH = 10
-CHARACTERS_EACH = 1_000
-LARGEST_VALUE_EACH = 10
+CHARACTERS_EACH = 500
+LARGEST_TEXT_EACH = 10
 
-# What the call of a macro costs, in turns of a loop.
+# What the call of a macro costs beside its body.
 MACRO_CALL = 10
-# What an item of a list and a piece of output cost beside their text, in characters: about the
-# bytes that Python takes for them.
+# A turn of a loop and a macro's body take a step, and another for so many parts of the template
+# in it (names, constants, operators, ...).
+NODES_OF_A_STEP = 2
+# What an item of a new list, and a piece of output or a value that is looked at, cost beside their
+# text, in characters: about the bytes that Python takes for them.
 ITEM = 64
 PIECE = 16
-
-CONTAINERS = (list, tuple, dict, set, KeysView, ValuesView, ItemsView)
 
 
 class Budget:
@@ -38,7 +39,7 @@ class Budget:
         """`given` is the weight of what the template is handed; `clock` gives seconds."""
         self._steps = STEPS + STEPS_EACH * given
         self._characters = CHARACTERS + CHARACTERS_EACH * given
-        self._largest_value = LARGEST_VALUE + LARGEST_VALUE_EACH * given
+        self._largest_text = LARGEST_TEXT + LARGEST_TEXT_EACH * given
         self._clock = clock
         self._end_s = clock() + SECONDS
 
@@ -55,7 +56,7 @@ class Budget:
             raise _beyond(f"takes longer than {SECONDS:.0f} s")
 
     def spend(self, characters: int) -> None:
-        """So many characters were written or copied.
+        """So many characters are about to be read, written or copied.
 
         Raises:
             ChatTemplateError: too many in all.
@@ -64,51 +65,37 @@ class Budget:
         if self._characters < 0:
             raise _beyond("writes and copies more text than a chat of this length can need")
 
-    def check_size(self, size: int) -> None:
-        """A value of so many characters and items is about to be made.
+    def check_text(self, characters: int) -> None:
+        """A text of so many characters is about to be made, or to be written another way.
 
         Raises:
             ChatTemplateError: it is too large.
         """
-        if size > self._largest_value:
+        if characters > self._largest_text:
             raise _beyond(
-                f"makes a value of {size:,} characters or more; for a chat of this length "
-                f"{self._largest_value:,} are ample"
+                f"makes a text of {characters:,} characters or more; for a chat of this length "
+                f"{self._largest_text:,} are ample"
             )
 
-    def weigh(self, *values: object) -> int:
-        """`weight` of all values together, at most just beyond the largest value.
+    def new_text(self, characters: int) -> None:
+        """`check_text` and `spend` for a text that is about to be made."""
+        self.check_text(characters)
+        self.spend(characters)
 
-        Raises:
-            ChatTemplateError: they are larger than a value may be.
-        """
-        total = 0
-        for size in _sizes(values):
-            total += size
-            self.check_size(total)
-        return total
+    def new_list(self, items: int) -> None:
+        """`spend` for a list, tuple or dict of so many items that is about to be made."""
+        self.spend(ITEM * items)
 
 
-def weight(*values: object) -> int:
-    """Characters and items in plain values, each counted as often as it would be printed."""
-    return sum(_sizes(values))
-
-
-def _sizes(values: tuple[object, ...]) -> Iterator[int]:
-    waiting = list(values)
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            yield 1 + len(value)
-        elif isinstance(value, int):
-            yield 1 + value.bit_length() // 3  # about its digits
-        elif isinstance(value, CONTAINERS):
-            yield 1 + len(value)
-            waiting += value
-            if isinstance(value, dict):
-                waiting += value.values()
-        else:
-            yield 1
+def weight(value: object) -> int:
+    """Characters and items in plain values that hold no cycle: what a template is handed."""
+    if isinstance(value, str):
+        return 1 + len(value)
+    if isinstance(value, dict):
+        return 1 + sum(weight(key) + weight(item) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return 1 + sum(map(weight, value))
+    return 1
 
 
 def _beyond(what: str) -> ChatTemplateError:

@@ -6,12 +6,13 @@ from typing import Any
 
 from augur_tok.declared_tokens import CONFIG_FILE
 from augur_tok.errors import TokenizerError
+from augur_tok.present_files import files_in, is_there
 from augur_tok.text_files import read_text
 
 DEFAULT = "default"
 
 # Qwen's longest has about 10,000.
-MAX_CHARACTERS = 200_000
+MAX_CHARACTERS = 50_000
 
 
 def read_templates(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
@@ -24,10 +25,10 @@ def read_templates(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
     Raises:
         TokenizerError: a file cannot be read, or the configuration's entry is malformed.
     """
-    named_files = sorted((folder / "additional_chat_templates").glob("*.jinja"))
+    named_files = files_in(folder / "additional_chat_templates", ".jinja")
     templates = {path.stem: read_text(path) for path in named_files}
     single = folder / "chat_template.jinja"
-    if single.is_file():
+    if is_there(single):
         templates[DEFAULT] = read_text(single)
     templates = templates or _templates_of_config(folder / CONFIG_FILE, config.get("chat_template"))
     for name, text in templates.items():

@@ -1,82 +1,142 @@
-"""What a template may do with values.
+"""What a template may do with values: operators, comparisons, attributes.
 
-Only what is listed here is there: a filter or a method whose cost nobody has looked at is refused
-by name. `template_checks` looks at those that can make much out of little.
+Only what is listed here is there. It is refused, or paid for, before it runs.
 """
 
-from collections.abc import Iterable, Iterator
+import operator
+from collections.abc import Callable
+from types import BuiltinMethodType
 from typing import Any
 
-from augur_tok.template_checks import refused
+from jinja2.runtime import LoopContext
+from jinja2.utils import Namespace
 
-# Their result is about as large as what they are given, or is checked.
-TEXT_FILTERS = (
-    "capitalize",
-    "e",
-    "escape",
-    "format",
-    "indent",
-    "lower",
-    "replace",
-    "safe",
-    "string",
+from augur_tok.template_budget import Budget
+from augur_tok.template_texts import TEXT_METHODS, call_text_method, percent
+from augur_tok.template_values import (
+    SCALARS,
+    check_key,
+    check_number,
+    refuse_marked,
+    refused,
+    walk,
 )
-MORE_TEXT_FILTERS = ("title", "trim", "truncate", "upper", "wordcount")
-NUMBER_FILTERS = ("abs", "float", "int", "max", "min", "round", "sum")
-LIST_FILTERS = ("dictsort", "first", "groupby", "join", "last", "list", "reverse", "sort")
-OTHER_FILTERS = ("attr", "count", "d", "default", "length")
-FILTERS = TEXT_FILTERS + MORE_TEXT_FILTERS + NUMBER_FILTERS + LIST_FILTERS + OTHER_FILTERS
-# They give an iterator, which draws its items when it is asked.
-LAZY_FILTERS = ("items", "map", "reject", "rejectattr", "select", "selectattr", "unique")
 
-GLOBALS = ("cycler", "dict", "joiner")
+DICT_METHODS = frozenset({"get", "items", "keys", "values"})
+PLACES = frozenset({"depth", "depth0", "index", "index0", "revindex", "revindex0"})
+NEIGHBOURS = frozenset({"first", "last", "length", "nextitem", "previtem"})
 
-CASES = {"capitalize", "casefold", "lower", "swapcase", "title", "upper"}
-SEARCHES = {"count", "endswith", "find", "index", "rfind", "rindex", "startswith"}
-CUTS = {"lstrip", "partition", "removeprefix", "removesuffix", "rpartition", "rsplit", "rstrip"}
-MORE_CUTS = {"split", "splitlines", "strip"}
-KINDS = {"alnum", "alpha", "ascii", "decimal", "digit", "identifier", "lower", "numeric"}
-MORE_KINDS = {"printable", "space", "title", "upper"}
-IS_KIND = {f"is{kind}" for kind in KINDS | MORE_KINDS}
-
-# By type, the first that fits.
+# By exact type: what derives from one of them has methods that nobody has looked at.
 ATTRIBUTES: dict[type, frozenset[str]] = {
-    str: frozenset(CASES | SEARCHES | CUTS | MORE_CUTS | IS_KIND | {"format", "join", "replace"}),
-    dict: frozenset({"copy", "get", "items", "keys", "values"}),
-    list: frozenset({"copy", "count", "index"}),
-    tuple: frozenset({"count", "grouper", "index", "list"}),  # two of them are groupby's
-    range: frozenset({"count", "index"}),
-    int: frozenset({"is_integer"}),
-    float: frozenset({"is_integer"}),
-    type({}.keys()): frozenset(),
-    type({}.values()): frozenset(),
-    type({}.items()): frozenset(),
+    str: TEXT_METHODS,
+    dict: DICT_METHODS,
+    LoopContext: PLACES | NEIGHBOURS | {"cycle"},
 }
 
-# Python's own stack, which such nests use, ends long before memory does.
-MAX_NESTED_ITERATORS = 100
-
-
-class LazyItems:
-    """What a lazy filter gives, knowing how many others it draws from."""
-
-    def __init__(self, items: Iterable[Any], source: object) -> None:
-        """`items` are the filter's, made from `source`."""
-        self._items = iter(items)
-        self._nested: int = 1 + (source._nested if isinstance(source, LazyItems) else 0)
-        if self._nested > MAX_NESTED_ITERATORS:
-            raise refused(f"nests more than {MAX_NESTED_ITERATORS} filters such as map")
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        return next(self._items)
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+}
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "lteq": operator.le,
+    "gt": operator.gt,
+    "gteq": operator.ge,
+    "in": lambda left, right: left in right,
+    "notin": lambda left, right: left not in right,
+}
+CONTAINERS = (list, tuple, dict)
+MAX_POWER = 64
 
 
 def is_allowed(value: object, attribute: str) -> bool:
-    """Whether a template may take this attribute of a plain value; of others it is not asked."""
-    for kind, allowed in ATTRIBUTES.items():
-        if isinstance(value, kind):
-            return attribute in allowed
-    return True
+    """Whether a template may take this attribute of a value; of what is not listed, none."""
+    if type(value) is Namespace:
+        return True  # it holds what the template put there
+    return attribute in ATTRIBUTES.get(type(value), ())
+
+
+def call_method(
+    budget: Budget, method: BuiltinMethodType, args: tuple[Any, ...], named: dict[str, Any]
+) -> Any:
+    """A method of a text or a dict, as `is_allowed` let it through.
+
+    Raises:
+        ChatTemplateError: it takes, or makes, too much, or is of something else.
+    """
+    owner, name = method.__self__, method.__name__
+    if type(owner) is str and name in TEXT_METHODS:
+        refuse_marked(*args, *named.values())
+        return call_text_method(budget, owner, name, args, named)
+    if type(owner) is not dict or name not in DICT_METHODS:
+        raise refused(f"calls a {name} that is no method of a text or a dict")
+    if name == "get":
+        check_key(budget, args[0] if args else None)
+        return method(*args, **named)
+    budget.new_list(2 * len(owner))
+    return list(method(*args, **named))  # views would be values of a further kind
+
+
+def operate(budget: Budget, symbol: str, left: Any, right: Any) -> Any:
+    """`left symbol right` for one of BINARY.
+
+    Raises:
+        ChatTemplateError: the result would be too large.
+    """
+    refuse_marked(left, right)
+    check_number(left)
+    check_number(right)
+    if symbol == "%" and isinstance(left, str):
+        return percent(budget, left, right)
+    if symbol == "+" and isinstance(left, str) and isinstance(right, str):
+        budget.new_text(len(left) + len(right))
+    elif symbol == "+" and isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        budget.new_list(len(left) + len(right))
+    elif symbol == "*":
+        _pay_for_repetition(budget, left, right)
+        _pay_for_repetition(budget, right, left)
+    elif symbol == "**" and isinstance(right, int) and right > MAX_POWER:
+        raise refused(f"takes a power of {right:,}")
+    return check_number(BINARY[symbol](left, right))
+
+
+def compare(budget: Budget, comparison: str, left: Any, right: Any) -> bool:
+    """`left comparison right` for one of COMPARISONS.
+
+    Raises:
+        ChatTemplateError: the two are too large to be compared once more.
+    """
+    if comparison in ("in", "notin"):
+        _pay_for_search(budget, left, right)
+    elif isinstance(left, str) and isinstance(right, str):
+        budget.spend(min(len(left), len(right)))
+    elif isinstance(left, CONTAINERS) and isinstance(right, CONTAINERS):
+        walk(budget, left, right)
+    return bool(COMPARISONS[comparison](left, right))
+
+
+def _pay_for_repetition(budget: Budget, value: Any, times: Any) -> None:
+    if not isinstance(times, int) or times < 0:
+        return
+    if isinstance(value, str):
+        budget.new_text(len(value) * times)
+    elif isinstance(value, list | tuple):
+        budget.new_list(len(value) * times)
+
+
+def _pay_for_search(budget: Budget, left: Any, right: Any) -> None:
+    if isinstance(right, dict):
+        check_key(budget, left)
+    elif isinstance(right, range):
+        budget.spend(1 if isinstance(left, int) else len(right))
+    elif isinstance(right, str | list | tuple):
+        walk(budget, left, right)
+    elif not isinstance(right, SCALARS):
+        raise refused(f"looks for something in a {type(right).__name__}")

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from augur_tok.errors import TokenizerError
+from augur_tok.present_files import is_there
+from augur_tok.shown import printable
 
 LFS_POINTER_START = "version https://git-lfs"
 
@@ -53,7 +55,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
         value = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:  # a ValueError for a number of 5,000 digits
         raise TokenizerError(
-            f"{path} is not valid JSON ({error}). It may be cut short: fetch it again."
+            f"{path} is not valid JSON ({printable(error)}). It may be cut short: fetch it again."
         ) from error
     if not isinstance(value, dict):
         raise TokenizerError(
@@ -63,5 +65,5 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 def read_json_object_if_present(path: Path) -> dict[str, Any]:
-    """As `read_json_object`; an empty dict where there is no such file."""
-    return read_json_object(path) if path.is_file() else {}
+    """As `read_json_object`; an empty dict where there is nothing of that name."""
+    return read_json_object(path) if is_there(path) else {}
