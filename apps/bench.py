@@ -35,6 +35,7 @@ from console import (
     Debug,
     clear_errors,
     progress_bars,
+    say_error,
     stderr,
 )
 from devices import DTypeName, choose_device
@@ -69,7 +70,7 @@ def main(
     check_tokens: Annotated[
         int,
         typer.Option(min=1, help="New tokens of each reference prompt whose logits are compared."),
-    ] = 3,
+    ] = 1,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Of torch; left out, its own choice.")
     ] = None,
@@ -211,7 +212,7 @@ def _clear_errors(debug: bool) -> Iterator[None]:
             yield
         except RungFailedError as error:
             sys.stdout.flush()
-            stderr.print(f"error: {error}", style="red", markup=False)
+            say_error(str(error))
             raise SystemExit(EXIT_FAILURE) from error
 
 

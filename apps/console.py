@@ -97,7 +97,7 @@ def clear_errors(*wrong_input: type[Exception], debug: bool = False) -> Iterator
 
 
 def say_error(message: str) -> None:
-    """Tell an error that is wrong input, as one line."""
+    """Tell an error, as one line."""
     _write(one_line(f"error: {message}"), style="red")
 
 
