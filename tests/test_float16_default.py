@@ -68,7 +68,7 @@ def test_the_engine_computes_with_what_it_names(large_scores: Path) -> None:
     [
         ((), "eager"),
         (("--dtype", "float16"), "eager-f32"),
-        (("--dtype", "float16", "--attention", "eager"), "eager"),
+        (("--dtype", "bfloat16", "--attention", "eager"), "eager"),
         (("--attention", "eager-f32"), "eager-f32"),
     ],
 )
@@ -79,3 +79,10 @@ def test_the_program_says_which_it_took(
     done = run_in_process("run_prompt.py", *asked, "--json", *options)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["attention"] == attention
+
+
+def test_eager_in_float16_answers_nothing_where_its_scores_overflow(large_scores: Path) -> None:
+    asked = ("Why?", "--model", large_scores, "--max-new-tokens", "1", "--device", "cpu")
+    done = run_in_process("run_prompt.py", *asked, "--dtype", "float16", "--attention", "eager")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no token can be chosen" in done.stderr

@@ -92,16 +92,14 @@ def _place(one: Finding) -> str:
 def _table_around(first: Finding, findings: list[Finding]) -> Table:
     middle = next(i for i, one in enumerate(findings) if one is first)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("")
-    table.add_column("in order of execution", no_wrap=True)
+    table.add_column("  in order of execution", no_wrap=True)
     table.add_column("op", no_wrap=True)
     table.add_column("largest diff", justify="right", no_wrap=True)
     table.add_column("ULPs", justify="right", no_wrap=True)
     for one in findings[max(0, middle - _AROUND) : middle + _AROUND + 1]:
         found = one.difference
         table.add_row(
-            ">" if one is first else "",
-            str(one.point),
+            f"{'>' if one is first else ' '} {one.point}",
             one.op or "",
             short(found.largest),
             ulps_cell(found.ulps),
