@@ -212,7 +212,7 @@ def _clear_errors(debug: bool) -> Iterator[None]:
             yield
         except RungFailedError as error:
             sys.stdout.flush()
-            say_error(str(error))
+            say_error(error, debug=debug)
             raise SystemExit(EXIT_FAILURE) from error
 
 

@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 
 import option_types as option
-from attention_choice import ATTENTION_DEFAULT, ATTENTION_HELP, AttentionName
 from augur_weights import DEFAULT_MODEL
 from chatting.commands import go_on_from
 from chatting.context import DEFAULT_CONTEXT
@@ -22,8 +21,8 @@ from chatting.session import HINT, run_session
 from chatting.shown import say
 from chatting.talk import Talk
 from chatting.talk_file import read_talk
-from console import MODEL_HELP, Debug, clear_errors, progress_bars
-from devices import DTypeName, choose_device, choose_dtype, dtype_name
+from console import Debug, clear_errors, progress_bars
+from devices import choose_device, choose_dtype, dtype_name
 from engine import Engine
 from generation_options import GivenOptions
 from model_source import resolve_model
@@ -32,7 +31,7 @@ MAX_NEW_TOKENS = 512
 
 
 def main(
-    model: Annotated[str, typer.Option(help=MODEL_HELP)] = DEFAULT_MODEL,
+    model: option.Model = DEFAULT_MODEL,
     system: Annotated[
         str | None, typer.Option(help="The system message; it replaces that of --load.")
     ] = None,
@@ -51,33 +50,14 @@ def main(
             "messages and says which."
         ),
     ] = "refuse",
-    thinking: Annotated[
-        bool | None,
-        typer.Option(
-            "--thinking/--no-thinking",
-            help="Whether the model thinks before it answers, where its chat template leaves the "
-            "choice (Qwen3's enable_thinking).",
-            show_default="as the template does",
-        ),
-    ] = None,
+    thinking: option.Thinking = None,
     load_file: Annotated[
         Path | None,
         typer.Option("--load", metavar="FILE", help="Go on from what /save wrote."),
     ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(help="cuda, cuda:1, mps or cpu.", show_default="the first of them there is"),
-    ] = None,
-    dtype: Annotated[
-        DTypeName | None,
-        typer.Option(
-            help="Of weights and cache.",
-            show_default="bfloat16 where the device computes in it natively, else float32",
-        ),
-    ] = None,
-    attention: Annotated[
-        AttentionName | None, typer.Option(help=ATTENTION_HELP, show_default=ATTENTION_DEFAULT)
-    ] = None,
+    device: option.Device = None,
+    dtype: option.DType = None,
+    attention: option.Attention = None,
     max_new_tokens: option.MaxNewTokens = None,
     min_new_tokens: option.MinNewTokens = None,
     stop: option.Stop = None,

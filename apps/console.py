@@ -86,7 +86,7 @@ def clear_errors(*wrong_input: type[Exception], debug: bool = False) -> Iterator
         _drop_stdout()
         raise SystemExit(EXIT_FAILURE) from error
     except Exception as error:
-        if _is_out_of_memory(error):
+        if is_out_of_memory(error):
             words = str(error).partition("\n")[0] or "nothing is left"
             told = f"out of memory ({words}). Ask for less, or take a smaller model"
             _say("error: ", told, debug)
@@ -96,9 +96,9 @@ def clear_errors(*wrong_input: type[Exception], debug: bool = False) -> Iterator
         raise SystemExit(EXIT_FAILURE) from error
 
 
-def say_error(message: str) -> None:
-    """Tell an error, as one line."""
-    _write(one_line(f"error: {message}"), style="red")
+def say_error(error: object, *, debug: bool = False) -> None:
+    """Tell an error, as one line; with `debug` the traceback of the one at hand goes before it."""
+    _say("error: ", error, debug)
 
 
 def one_line(text: str) -> str:
@@ -135,7 +135,8 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _is_out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether that is what went wrong, on any device."""
     # torch's allocator for the CPU has no error of its own.
     of_cpu = isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
     return of_cpu or isinstance(error, MemoryError | torch.OutOfMemoryError)

@@ -19,7 +19,7 @@ from console import (
     progress_bars,
     say_error,
 )
-from engine import eos_token_ids, read_config
+from engine import check_vocabularies, eos_token_ids, read_config
 from generation_options import OptionError
 from memory_plan import MemoryPlan
 from model_source import resolve_model
@@ -107,7 +107,7 @@ def _usable(folder: Path, *, compare_tied: bool) -> Checkpoint:
         model = QwenForCausalLM(read_config(checkpoint))
     check_fit(model, checkpoint, compare_tied=compare_tied)
     eos_token_ids(checkpoint)
-    Tokenizer.from_folder(folder)
+    check_vocabularies(checkpoint, Tokenizer.from_folder(folder))
     return checkpoint
 
 

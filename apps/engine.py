@@ -64,7 +64,7 @@ class Engine:
         attention = choose_attention(attention, dtype)
         checkpoint = Checkpoint(folder)
         tokenizer = Tokenizer.from_folder(folder)
-        _check_vocabularies(checkpoint, tokenizer)
+        check_vocabularies(checkpoint, tokenizer)
         model = load_model(checkpoint, device=device, dtype=dtype, attention=attention)
         return cls(
             model=model,
@@ -245,8 +245,12 @@ def read_config(checkpoint: Checkpoint) -> QwenConfig:
         raise type(error)(f"{checkpoint.folder}: {error}") from None
 
 
-def _check_vocabularies(checkpoint: Checkpoint, tokenizer: Tokenizer) -> None:
-    """A larger model is padded, as Qwen's are; a larger tokenizer is another model's."""
+def check_vocabularies(checkpoint: Checkpoint, tokenizer: Tokenizer) -> None:
+    """A larger model is padded, as Qwen's are; a larger tokenizer is another model's.
+
+    Raises:
+        CheckpointError: it is.
+    """
     vocab_size = read_config(checkpoint).vocab_size
     if tokenizer.vocab_size > vocab_size:
         raise CheckpointError(

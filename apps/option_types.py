@@ -7,9 +7,37 @@ from typing import Annotated
 
 import typer
 
+from attention_choice import ATTENTION_DEFAULT, ATTENTION_HELP, AttentionName
+from console import MODEL_HELP
+from devices import DTypeName
+
 _CHOICE = "Choosing tokens"
 _ENDING = "Ending the text"
 
+Model = Annotated[str, typer.Option(help=MODEL_HELP)]
+Device = Annotated[
+    str | None,
+    typer.Option(help="cuda, cuda:1, mps or cpu.", show_default="the first of them there is"),
+]
+DType = Annotated[
+    DTypeName | None,
+    typer.Option(
+        help="Of weights and cache.",
+        show_default="bfloat16 where the device computes in it natively, else float32",
+    ),
+]
+Attention = Annotated[
+    AttentionName | None, typer.Option(help=ATTENTION_HELP, show_default=ATTENTION_DEFAULT)
+]
+Thinking = Annotated[
+    bool | None,
+    typer.Option(
+        "--thinking/--no-thinking",
+        help="Whether the model thinks before it answers, where its chat template leaves the "
+        "choice (Qwen3's enable_thinking).",
+        show_default="as the template does",
+    ),
+]
 MaxNewTokens = Annotated[
     int | None,
     typer.Option(min=1, help="Stop after this many tokens.", rich_help_panel=_ENDING),

@@ -19,7 +19,7 @@ from console import (
     Debug,
     clear_errors,
     progress_bars,
-    stderr,
+    say_error,
 )
 from devices import DTypeName
 from output_paths import OutputPathError, check_output_file
@@ -222,9 +222,7 @@ def _clear_errors(debug: bool) -> Iterator[None]:
         try:
             yield
         except OpFailedError as error:
-            if debug:
-                stderr.print_exception()
-            stderr.print(f"error: {error}", style="red", markup=False)
+            say_error(error, debug=debug)
             raise SystemExit(EXIT_FAILURE) from error
 
 

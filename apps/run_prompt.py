@@ -15,7 +15,7 @@ import typer
 
 import option_types as option
 from answer_figures import figures_line, figures_of
-from attention_choice import ATTENTION_DEFAULT, ATTENTION_HELP, AttentionName, choose_attention
+from attention_choice import choose_attention
 from augur_gen import TextResult
 from augur_weights import DEFAULT_MODEL
 from batch.errors import BatchError
@@ -23,14 +23,12 @@ from batch.job import Job, run_batch
 from console import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,
-    EXIT_WRONG_INPUT,
-    MODEL_HELP,
     Debug,
     clear_errors,
     progress_bars,
     stderr,
 )
-from devices import DTypeName, choose_device, choose_dtype
+from devices import choose_device, choose_dtype
 from engine import PREFILL_CHUNK, Engine, PromptError
 from generation_options import GenerationOptions, GivenOptions, OptionError
 from model_source import resolve_model
@@ -43,7 +41,7 @@ def main(
     prompt: Annotated[
         str | None, typer.Argument(help="The prompt; left out or -, it is read from stdin.")
     ] = None,
-    model: Annotated[str, typer.Option(help=MODEL_HELP)] = DEFAULT_MODEL,
+    model: option.Model = DEFAULT_MODEL,
     raw: Annotated[
         bool,
         typer.Option(
@@ -51,29 +49,10 @@ def main(
         ),
     ] = False,
     system: Annotated[str | None, typer.Option(help="The chat's system message.")] = None,
-    thinking: Annotated[
-        bool | None,
-        typer.Option(
-            "--thinking/--no-thinking",
-            help="Whether the model thinks before it answers, where its chat template leaves the "
-            "choice (Qwen3's enable_thinking).",
-            show_default="as the template does",
-        ),
-    ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(help="cuda, cuda:1, mps or cpu.", show_default="the first of them there is"),
-    ] = None,
-    dtype: Annotated[
-        DTypeName | None,
-        typer.Option(
-            help="Of weights and cache.",
-            show_default="bfloat16 where the device computes in it natively, else float32",
-        ),
-    ] = None,
-    attention: Annotated[
-        AttentionName | None, typer.Option(help=ATTENTION_HELP, show_default=ATTENTION_DEFAULT)
-    ] = None,
+    thinking: option.Thinking = None,
+    device: option.Device = None,
+    dtype: option.DType = None,
+    attention: option.Attention = None,
     prefill_chunk: Annotated[
         int,
         typer.Option(
@@ -173,6 +152,9 @@ def main(
         chosen_device = choose_device(device)
         chosen_dtype = choose_dtype(dtype, chosen_device)
         attention = choose_attention(attention, chosen_dtype)
+        if raw and (system is not None or thinking is not None):
+            beside = "a system message" if system is not None else "a choice about thinking"
+            raise OptionError(f"--raw goes without a chat template, to which {beside} belongs")
         if input_file is not None or output_file is not None:
             if input_file is None or output_file is None:
                 raise OptionError("--input and --output go together; give both")
@@ -236,8 +218,7 @@ def _read_prompt(prompt: str | None) -> str:
     try:
         text = found.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        stderr.print(f"error: the prompt on stdin is not UTF-8 (byte {error.start})", style="red")
-        raise SystemExit(EXIT_WRONG_INPUT) from error
+        raise PromptError(f"the prompt on stdin is not UTF-8 (byte {error.start})") from error
     # One line end is the shell's (`echo`), not the prompt's.
     return text.removesuffix("\r\n") if text.endswith("\r\n") else text.removesuffix("\n")
 

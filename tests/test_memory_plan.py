@@ -1,6 +1,5 @@
 """Memory is told before it is taken: from config.json alone, and equal to what is then taken."""
 
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+import package_modules
 from augur_gen import StaticKVCache
 from augur_model import QwenConfig, QwenForCausalLM
 from devices import DTYPES
@@ -16,10 +16,7 @@ from program_run import run_in_process, run_program
 from published_sizes import PUBLISHED, published_config
 from tiny_checkpoint import CONFIG, write_tiny_checkpoint
 
-_path = Path(__file__).resolve().parents[1] / "packages/augur-weights/tests/hub_stand_in.py"
-_spec = importlib.util.spec_from_file_location("hub_stand_in", _path)
-hub_stand_in = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(hub_stand_in)
+hub_stand_in = package_modules.load("hub_stand_in")
 
 TINY = CONFIG | {"vocab_size": 259}
 WINDOWS = {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}

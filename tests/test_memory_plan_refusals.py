@@ -105,7 +105,6 @@ def test_free_memory_is_the_least_that_anyone_allows(
 
 
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="reads Linux's /proc")
-@pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="reads Linux's /proc")
 def test_this_machine_tells_what_is_free() -> None:
     installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert 0 < free_memory_bytes(CPU) < installed

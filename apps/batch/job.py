@@ -1,6 +1,5 @@
 """A batch from its files to its files."""
 
-import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -95,7 +94,7 @@ def run_batch(job: Job, progress: Progress) -> Outcome:
         if early is not None:
             check_made_with(job.output, answers, _settings(job, early))
         folder = resolve_model(job.model, progress=progress)
-        options = _common_options(job, prompts, folder)
+        options = early if early is not None else _common_options(job, prompts, folder)
         digest = checkpoint_sha256(folder, progress)
         facts = {"checkpoint_sha256": digest} | _settings(job, options)
         check_made_with(job.output, answers, facts)
@@ -137,18 +136,17 @@ def _settings(job: Job, options: GenerationOptions) -> dict[str, Any]:
 
     Two runs with the same settings give the same answers on one machine.
     """
-    settings = {
+    return {
         "device": str(job.device),
         "dtype": dtype_name(job.dtype),
         "attention": job.attention,
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
         "raw": job.raw,
         "system": job.system,
         "thinking": job.thinking,
         "prefill_chunk": job.prefill_chunk,
         **options_json(options),
     }
-    return dict(json.loads(json.dumps(settings)))
 
 
 def _answers(

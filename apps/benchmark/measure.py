@@ -80,12 +80,11 @@ class Bout:
         self.reading.runs.append(_timings(prompt_token_ids, answer))
         self.reading.token_ids.append(answer["token_ids"])
 
-    def finish(self, reference: Reference | None) -> None:
+    def finish(self, reference: Reference) -> None:
         """Read the peak, then compare: the comparison takes memory of its own."""
         self.reading.peak_bytes = self._worker.ask("peak")["peak_memory_bytes"]
-        if reference is not None:
-            arguments = reference.compare_arguments(self.reading.token_ids[-1])
-            self.reading.exactness = self._worker.ask("compare", **arguments)
+        arguments = reference.compare_arguments(self.reading.token_ids[-1])
+        self.reading.exactness = self._worker.ask("compare", **arguments)
 
 
 def measure_group(

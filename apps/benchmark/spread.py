@@ -33,11 +33,6 @@ class Spread:
         known = [rate for rate in rates if rate is not None]
         return cls.of(known) if known and len(known) == len(rates) else None
 
-    @property
-    def relative(self) -> float:
-        """Half the range, as a fraction of the median."""
-        return (self.high - self.low) / 2 / self.median if self.median else 0.0
-
     def over(self, other: "Spread") -> "Spread":
         """The quotient of two figures that were not measured side by side: the widest it can be."""
         return Spread(self.median / other.median, self.low / other.high, self.high / other.low)

@@ -114,7 +114,8 @@ class Conversation:
                 f"{self.context} tokens: no room is left for a message. Ask for fewer new tokens, "
                 "or a larger --context"
             )
-        self._engine.generate([0], options)  # computes nothing before it is asked for a token
+        # Computes nothing before it is asked for a token.
+        self._engine.generate([0], options, cache=self._cache)
 
     def ask(self, text: str, options: GenerationOptions) -> AbstractContextManager[Answer]:
         """Say something and get the answer.

@@ -1,7 +1,5 @@
 """Lines in: commands are obeyed, everything else is sent."""
 
-import torch
-
 from augur_gen import GenerationError
 from augur_model import ModelError
 from augur_tok import TokenizerError
@@ -10,13 +8,12 @@ from chatting.errors import ConversationError, OutputLostError
 from chatting.lines import Lines
 from chatting.shown import say, say_error
 from chatting.talk import Talk
-from console import EXIT_FAILURE, EXIT_WRONG_INPUT
+from console import EXIT_FAILURE, EXIT_WRONG_INPUT, is_out_of_memory
 from engine import PromptError
 
 HINT = "/help lists the commands; Ctrl-C stops an answer; Ctrl-D ends"
 
 _REFUSALS = (PromptError, TokenizerError, GenerationError, ModelError)
-_OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
 
 
 def run_session(talk: Talk, lines: Lines, *, debug: bool = False) -> int:
@@ -61,13 +58,11 @@ def _status_of(talk: Talk, line: str, *, debug: bool) -> int:
     except _REFUSALS as error:
         say_error(f"error: {error}", debug=debug)
         return EXIT_WRONG_INPUT
-    except _OUT_OF_MEMORY:
-        say_error(
-            "error: out of memory; what was said is kept. /save it, and take a smaller --context",
-            debug=debug,
-        )
-        return EXIT_WRONG_INPUT
     except Exception as error:
+        if is_out_of_memory(error):
+            told = "out of memory; what was said is kept. /save it, and take a smaller --context"
+            say_error(f"error: {told}", debug=debug)
+            return EXIT_WRONG_INPUT
         advice = "" if debug else "; to see where, run it with --debug"
         say_error(
             f"internal error: {type(error).__name__}: {error}; what was said is kept{advice}",

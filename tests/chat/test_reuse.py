@@ -195,9 +195,8 @@ def test_a_common_prefix_ends_at_the_first_difference(
     assert common_prefix_length(first, second) == length
 
 
-def test_memory_is_taken_once_for_the_context(engine: Engine):
+def test_the_memory_is_that_of_the_contexts_tokens(engine: Engine):
     conversation = Conversation(engine, 100)
     config = engine.model.config
-    of_one_token = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * 4
-    assert conversation.cache_bytes == 100 * of_one_token
-    assert torch.float32.itemsize == 4
+    numbers = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim
+    assert conversation.cache_bytes == 100 * numbers * torch.float32.itemsize

@@ -9,11 +9,20 @@ from typing import Any
 
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
 import console
 from augur_tok import TokenizerError
 from batch.errors import BatchError
+
+
+@pytest.fixture(autouse=True)
+def a_console_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a console cannot write it keeps, and would write into the output of a later test."""
+    fresh = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+    monkeypatch.setattr(console, "stderr", fresh)
+
 
 # What each program calls first, and how it is called.
 PROGRAMS = {

@@ -1,19 +1,16 @@
 """Hub models through the programs, against a stand-in of the Hub on this machine."""
 
-import importlib.util
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+import package_modules
 from program_run import run_in_process, run_program
 from tiny_checkpoint import files_of
 
-_path = Path(__file__).resolve().parents[2] / "packages/augur-weights/tests/hub_stand_in.py"
-_spec = importlib.util.spec_from_file_location("hub_stand_in", _path)
-hub_stand_in = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(hub_stand_in)
+hub_stand_in = package_modules.load("hub_stand_in")
 
 MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 CHECKPOINT_FILES = [

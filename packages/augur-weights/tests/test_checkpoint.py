@@ -238,14 +238,15 @@ def test_a_folder_in_the_place_of_a_shard_is_told(
     assert refusal(folder).startswith(f"{shard}: is a folder, expected a file.")
 
 
-def test_a_file_that_cannot_be_read_is_told_with_what_to_do(
+def test_a_link_to_itself_is_told_with_what_to_do(
     tensors: Tensors, write_checkpoint: Write
 ) -> None:
     folder = write_checkpoint(tensors)
     (folder / "generation_config.json").symlink_to("generation_config.json")
     message = refusal(folder)
-    assert message.startswith(f"{folder / 'generation_config.json'}: cannot be read: ")
-    assert message.endswith("or fetch the file again.")
+    path = folder / "generation_config.json"
+    assert message.startswith(f"{path}: is a link that leads to no file (to {path.name}). ")
+    assert message.endswith("or fetch it again.")
 
 
 @pytest.mark.parametrize("config", [True, False], ids=["with config.json", "without"])

@@ -192,7 +192,7 @@ def test_a_json_file_that_is_no_object_is_named(
 
 def test_a_folder_in_the_place_of_a_file_is_named(folder: Path) -> None:
     (folder / "generation_config.json").mkdir()
-    refusal(folder, "generation_config.json", "cannot be read")
+    refusal(folder, "generation_config.json", "is a folder, expected a file")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
@@ -209,4 +209,4 @@ def test_a_pipe_in_the_place_of_a_file_is_named_and_not_waited_for(folder: Path,
 @pytest.mark.parametrize("name", ["generation_config.json", "model.safetensors.index.json"])
 def test_a_link_that_leads_nowhere_is_not_passed_over(folder: Path, name: str) -> None:
     (folder / name).symlink_to("gone")
-    refusal(folder, str(folder / name), "cannot be read: No such file")
+    refusal(folder, str(folder / name), "is a link that leads to no file (to gone)")

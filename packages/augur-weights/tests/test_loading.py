@@ -291,6 +291,20 @@ def test_a_value_that_the_dtype_cannot_hold_is_named_and_not_made_infinite(
     load_into(module, checkpoint)  # as it is stored, it fits
 
 
+def test_a_value_that_the_dtype_cannot_hold_is_found_behind_one_that_was_infinite(
+    tensors: Tensors, write_checkpoint: Write
+) -> None:
+    tensors["layer.weight"] = tensors["layer.weight"].float()
+    tensors["layer.weight"][0, 1] = float("inf")
+    module = Tiny()
+    load_into(module, Checkpoint(write_checkpoint(tensors)), dtype=torch.float16)
+    assert module.layer.weight[0, 1] == float("inf")
+    tensors["layer.weight"][2, 1] = 1e6
+    beyond = Checkpoint(write_checkpoint(tensors, folder="beyond"))
+    with pytest.raises(CheckpointError, match=r"1e\+06 at \[2, 1\]"):
+        load_into(Tiny(), beyond, dtype=torch.float16)
+
+
 def test_the_largest_value_that_float16_holds_is_loaded(
     tensors: Tensors, write_checkpoint: Write
 ) -> None:

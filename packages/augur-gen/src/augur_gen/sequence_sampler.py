@@ -67,13 +67,13 @@ class SequenceSampler:
             )
         token_ids = self._token_ids.to(logits.device)
         penalised = apply_penalties(logits.float(), self.params, token_ids, self._num_prompt_tokens)
-        check_choice(penalised)
         chosen = greedy(penalised) if self.params.temperature == 0 else self._draw(penalised)
         if self._looks_back:
             self._token_ids = torch.cat((token_ids, chosen.to(token_ids.device)[:, None]), dim=-1)
         return chosen
 
     def _draw(self, logits: Tensor) -> Tensor:
+        check_choice(logits)  # few_candidates sorts, which needs numbers
         scaled = apply_temperature(logits, self.params.temperature)
         uniform = torch.rand(1, dtype=torch.float64, generator=self._generator)
         candidates = few_candidates(scaled[0], self.params)

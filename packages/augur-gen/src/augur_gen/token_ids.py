@@ -1,8 +1,8 @@
 """What is taken for token ids."""
 
-import operator
 from collections.abc import Iterable
 
+from augur_gen.checked_numbers import integer
 from augur_gen.errors import GenerationError
 
 
@@ -20,12 +20,10 @@ def checked_token_ids(token_ids: Iterable[object], where: str) -> list[int]:
 
 
 def _checked(token_id: object, index: int, where: str) -> int:
-    try:
-        if isinstance(token_id, bool):
-            raise TypeError
-        return operator.index(token_id)  # type: ignore[arg-type]
-    except TypeError:
+    checked = integer(token_id)
+    if checked is None:
         raise GenerationError(
             f"token {index} of {where} is {token_id!r} ({type(token_id).__name__}), expected an "
             "integer"
-        ) from None
+        )
+    return checked

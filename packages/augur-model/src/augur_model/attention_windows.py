@@ -6,7 +6,7 @@ from augur_model.errors import UnsupportedModelError
 FULL, SLIDING = "full_attention", "sliding_attention"
 
 
-def read_attention_windows(reader: ConfigReader) -> tuple[int | None, ...]:
+def read_attention_windows(reader: ConfigReader, num_layers: int) -> tuple[int | None, ...]:
     """How many tokens a query of each layer sees, itself included; None for all of them.
 
     `layer_types` says it layer by layer. Without it, `use_sliding_window` gives the window to all
@@ -19,7 +19,6 @@ def read_attention_windows(reader: ConfigReader) -> tuple[int | None, ...]:
         UnsupportedModelError: a layer type other than full_attention and sliding_attention.
         ConfigError: the keys are missing, malformed, or do not fit together.
     """
-    num_layers = reader.positive_int("num_hidden_layers")
     layer_types = reader.array("layer_types")
     sliding = reader.boolean("use_sliding_window", default=False)
     given = reader.get("layer_types") is not None

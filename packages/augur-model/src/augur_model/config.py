@@ -135,12 +135,13 @@ class QwenConfig:
         is_qwen3 = reader.get("model_type") == "qwen3"
         num_attention_heads = reader.positive_int("num_attention_heads")
         hidden_size = reader.positive_int("hidden_size")
+        # Bounded before what is read layer by layer.
+        num_hidden_layers = reader.positive_int("num_hidden_layers", most=_MOST_LAYERS)
         return cls(
             vocab_size=reader.positive_int("vocab_size"),
             hidden_size=hidden_size,
             intermediate_size=reader.positive_int("intermediate_size"),
-            # Bounded before what is read layer by layer.
-            num_hidden_layers=reader.positive_int("num_hidden_layers", most=_MOST_LAYERS),
+            num_hidden_layers=num_hidden_layers,
             num_attention_heads=num_attention_heads,
             num_key_value_heads=reader.positive_int("num_key_value_heads", num_attention_heads),
             head_dim=_head_dim(reader, hidden_size, num_attention_heads),
@@ -153,7 +154,7 @@ class QwenConfig:
             tie_word_embeddings=reader.boolean("tie_word_embeddings", default=False),
             qk_norm=is_qwen3,
             yarn=read_yarn(reader),
-            attention_windows=read_attention_windows(reader),
+            attention_windows=read_attention_windows(reader, num_hidden_layers),
         )
 
 

@@ -13,6 +13,7 @@ it, and only what the marks vouch for becomes a control token:
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 from jinja2 import nodes
@@ -42,7 +43,7 @@ def unused_marks(rendered: str) -> Marks:
         ChatTemplateError: it holds nearly all of them.
     """
     used = set(rendered)
-    unused = [mark for mark in map(chr, PRIVATE_USE) if mark not in used][:2]
+    unused = list(islice((mark for mark in map(chr, PRIVATE_USE) if mark not in used), 2))
     if len(unused) < 2:
         raise ChatTemplateError(
             f"the rendered chat holds nearly all of the {len(PRIVATE_USE):,} private-use "

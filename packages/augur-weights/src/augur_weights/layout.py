@@ -31,34 +31,34 @@ _MAX_NAME_BYTES = 255
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a regular file, or a link to one.
+    """Whether there is a regular file, or a link to one; ``False`` where there is nothing.
 
     Raises:
-        CheckpointError: it cannot be looked at, or is a pipe, a device or the like, from which
-            reading might never end.
+        CheckpointError: something else has the file's name, or it cannot be looked at.
     """
     try:
-        found = path.is_file()
-        strange = not found and path.exists() and not path.is_dir()
+        if path.is_file():
+            return True
+        found = what_is_there(path)
     except OSError as error:
         raise CheckpointError(
             f"{path}: cannot be looked at: {error.strerror or error}. Check the path and the "
             "rights to its folders."
         ) from None
-    if strange:
-        raise CheckpointError(
-            f"{path}: is a device, a pipe or a socket, expected a file. Put the file there."
-        )
-    return found
+    if found is not None:
+        raise CheckpointError(f"{path}: {found}")
+    return False
 
 
 def what_is_there(path: Path) -> str | None:
-    """What is in the place of a file that ``is_file`` does not find, and what to do about it.
+    """What has the name of a file without being one, and what to do about it.
 
-    ``None`` where nothing is.
+    ``None`` where nothing has it.
     """
     if path.is_dir():
         return "is a folder, expected a file. Put the file in its place."
+    if path.exists():  # reading from it might never end
+        return "is a device, a pipe or a socket, expected a file. Put the file there."
     if path.is_symlink():
         return (
             f"is a link that leads to no file (to {path.readlink()}). Put the file in its place, "
@@ -130,8 +130,6 @@ def require_weights(folder: Path) -> dict[str, str] | None:
         weight_map = read_index(folder / INDEX_NAME)
         missing = sorted({s for s in weight_map.values() if not is_file(folder / s)})
         if missing:
-            if found := what_is_there(folder / missing[0]):
-                raise CheckpointError(f"{folder / missing[0]}: {found}")
             others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise CheckpointError(
                 f"{folder / missing[0]}: this file{others} is missing, but {INDEX_NAME} names it "
@@ -139,8 +137,6 @@ def require_weights(folder: Path) -> dict[str, str] | None:
             )
         return weight_map
     if not is_file(folder / WEIGHTS_NAME):
-        if found := what_is_there(folder / WEIGHTS_NAME):
-            raise CheckpointError(f"{folder / WEIGHTS_NAME}: {found}")
         raise CheckpointError(f"{folder}: {_why_no_weights(folder)}")
     return None
 
@@ -155,9 +151,7 @@ def require_checkpoint(folder: Path) -> list[str]:
         CheckpointError: something is missing, or the weights are in a format that is refused.
     """
     if not is_file(folder / CONFIG_NAME):
-        if found := what_is_there(folder / CONFIG_NAME):
-            raise CheckpointError(f"{folder / CONFIG_NAME}: {found}")
-        if folder.is_dir() and is_adapter(path.name for path in folder.iterdir()):
+        if folder.is_dir() and is_adapter(_names(folder)):
             raise CheckpointError(f"{folder}: {ADAPTER}")
         raise CheckpointError(
             f"{folder}: has no {CONFIG_NAME}, so it is not a checkpoint folder. Expected "
@@ -226,11 +220,17 @@ def _is_plain_safetensors_name(shard: object) -> bool:
     )
 
 
-def _why_no_weights(folder: Path) -> str:
+def _names(folder: Path) -> list[str]:
     try:
-        names = sorted(path.name for path in folder.iterdir())
+        return sorted(path.name for path in folder.iterdir())
     except OSError as error:
-        return f"cannot be listed: {error.strerror or error}."
+        raise CheckpointError(
+            f"{folder}: cannot be listed: {error.strerror or error}. Check the rights to it."
+        ) from None
+
+
+def _why_no_weights(folder: Path) -> str:
+    names = _names(folder)
     if is_adapter(names):
         return ADAPTER
     expected = f"expected {WEIGHTS_NAME}, or {INDEX_NAME} and the files it names"

@@ -1,6 +1,5 @@
 """From a checkpoint's tensors to a module's parameters, strict both ways."""
 
-import math
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -101,7 +100,7 @@ def check_fit(
     """
     for group in _fitting(module, checkpoint):
         if compare_tied:
-            _check_tied(group, checkpoint)
+            _stored(group, checkpoint)
 
 
 def _fitting(module: torch.nn.Module, checkpoint: Checkpoint) -> list[_Group]:
@@ -178,9 +177,7 @@ def _read(
     dtype: torch.dtype | None,
     device: torch.device | str,
 ) -> torch.Tensor:
-    _check_tied(group, checkpoint)
-    first = _stored_names(group, checkpoint)[0]
-    mapped = checkpoint.tensor(first)
+    first, mapped = _stored(group, checkpoint)
     # copy=True where nothing is converted, too: a parameter that is still a view of the file would
     # be read from the disk in the middle of the first forward pass.
     converted = mapped.to(device=device, dtype=dtype, copy=True)
@@ -189,28 +186,32 @@ def _read(
     return converted
 
 
-def _check_tied(group: _Group, checkpoint: Checkpoint) -> None:
+def _stored(group: _Group, checkpoint: Checkpoint) -> tuple[str, torch.Tensor]:
+    """The name and the mapped tensor of a parameter; where it is stored twice, both are equal."""
     first, *others = _stored_names(group, checkpoint)
+    mapped = checkpoint.tensor(first)
     for other in others:
-        if not _same_bits(checkpoint.tensor(first), checkpoint.tensor(other)):
+        if not _same_bits(mapped, checkpoint.tensor(other)):
             raise CheckpointError(
                 f'{checkpoint.folder}: tensors "{first}" and "{other}" differ, but the model ties '
                 "them: they are one parameter. Nothing was loaded. Check tie_word_embeddings in "
                 "config.json, or fetch the checkpoint again."
             )
+    return first, mapped
 
 
 def _refuse_overflow(
     name: str, mapped: torch.Tensor, converted: torch.Tensor, checkpoint: Checkpoint
 ) -> None:
-    found = find_non_finite(converted)
-    if found is None:
+    if find_non_finite(converted) is None:
         return
-    value = float(mapped[found.first_index])
-    if math.isfinite(value):
+    # What the file holds as NaN or infinity is no fault of the dtype.
+    beyond = torch.isfinite(mapped) & ~torch.isfinite(converted).to(mapped.device)
+    if beyond.any():
+        index = tuple(int(i) for i in beyond.nonzero()[0])
         raise CheckpointError(
-            f'{checkpoint.file(name)}: tensor "{name}" has the value {value:g} at '
-            f"{list(found.first_index)}, and {converted.dtype} holds at most "
+            f'{checkpoint.file(name)}: tensor "{name}" has the value {float(mapped[index]):g} at '
+            f"{list(index)}, and {converted.dtype} holds at most "
             f"{torch.finfo(converted.dtype).max:g}. Nothing was loaded. Load the checkpoint in "
             f"another dtype; it is stored in {mapped.dtype}."
         )
