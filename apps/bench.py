@@ -1,6 +1,5 @@
 """Measure every optimisation: what it gains, and what it costs in exactness."""
 
-import json
 import signal
 import sys
 import tempfile
@@ -15,10 +14,10 @@ from rich.console import Console
 from augur_model import QwenConfig
 from augur_tok import Tokenizer
 from augur_weights import DEFAULT_MODEL, Checkpoint
-from benchmark.bench_object import bench_object, run_environment
+from benchmark.bench_object import as_json, bench_object, run_environment
 from benchmark.errors import BenchError, RungFailedError
 from benchmark.machine_limits import LimitReadings
-from benchmark.measure import Reading, measure_group
+from benchmark.measure import Reading, measure_round, turned
 from benchmark.peers import PeerName
 from benchmark.progress import Say, progress
 from benchmark.reference import make_reference
@@ -28,7 +27,7 @@ from benchmark.settings import Settings
 from benchmark.sweep import SweepName, run_sweeps, sweep_lengths
 from benchmark.tables import WIDTH, print_result
 from benchmark.work import ModelSize
-from benchmark.workload import Workload
+from benchmark.workload import WARM_UP_TOKENS, Workload
 from console import (
     EXIT_FAILURE,
     MODEL_HELP,
@@ -43,8 +42,6 @@ from model_source import resolve_model
 from output_paths import OutputPathError, check_output_file, check_output_folder
 from proof.errors import ProofError
 
-# Fewer would not reach a second decode step, which the warm-up wants.
-_LEAST_CAPACITY = 3
 # As shells report a program that SIGTERM ended: 128 + SIGTERM.
 _EXIT_TERMINATED = 143
 
@@ -63,9 +60,10 @@ def main(
         Path | None,
         typer.Option(help="A Python file whose RUNGS, a list of benchmark.rung.Rung, join in."),
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Timed runs of each rung.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="Processes of each rung.")] = 2,
+    repeats: Annotated[int, typer.Option(min=1, help="Timed runs in each process.")] = 2,
     rung_seconds: Annotated[
-        float, typer.Option(min=0, help="Begin no third run that would take a rung beyond this.")
+        float, typer.Option(min=0, help="For a rung's runs; a process makes one at the least.")
     ] = 30,
     check_tokens: Annotated[
         int,
@@ -115,14 +113,13 @@ def main(
             vocab_size=size.config.vocab_size,
             max_new_tokens=max_new_tokens,
             check_tokens=check_tokens,
+            rounds=rounds,
             repeats=repeats,
             rung_seconds=rung_seconds,
             rungs_from=rungs_from,
             scratch=Path(scratch),
         )
-        settings.workload.check_fits(
-            size.config, max(max_new_tokens, _LEAST_CAPACITY), check_tokens
-        )
+        settings.workload.check_fits(size.config, max(max_new_tokens, WARM_UP_TOKENS), check_tokens)
         lengths = {
             name: sweep_lengths(name, _numbers(sweep_at), settings, size) for name in sweep or []
         }
@@ -150,18 +147,19 @@ def _measure(
 def _climb(
     settings: Settings, groups: list[tuple[Rung, ...]], limits: LimitReadings, say: Say
 ) -> list[list[Reading]]:
-    """The ladder, with the machine's limits read before each of its rungs."""
+    """The ladder, up and down; the machine's limits are read before each of its rungs."""
     workload = settings.workload
     capacity = max(
-        len(workload.prompt_token_ids) + max(settings.max_new_tokens, _LEAST_CAPACITY),
+        len(workload.prompt_token_ids) + max(settings.max_new_tokens, WARM_UP_TOKENS),
         max(map(len, workload.check_prompts)) + settings.check_tokens,
     )
     reference = make_reference(settings, capacity, say)
-    readings = []
-    for group in groups:
-        say("machine: reading its limits")
-        limits.read()
-        readings.append(measure_group(group, settings, capacity, reference, say))
+    readings = [[Reading(rung) for rung in group] for group in groups]
+    for number in range(settings.rounds):
+        for group in turned(readings, number):
+            say("machine: reading its limits")
+            limits.read()
+            measure_round(turned(group, number), settings, capacity, reference, say)
     return readings
 
 
@@ -174,14 +172,13 @@ def _check_outputs(json_to: str | None, report: Path | None) -> None:
 
 
 def _show(result: dict[str, Any], json_to: str | None, report: Path | None) -> None:
-    text = json.dumps(result, indent=2, allow_nan=False, ensure_ascii=False)
     with ExitStack() as outputs:  # carries out each, whatever becomes of the others
         if report is not None:
             outputs.callback(_write_report, result, report)
         if json_to is not None and json_to != "-":
-            outputs.callback(Path(json_to).write_text, text + "\n", encoding="utf-8")
+            outputs.callback(Path(json_to).write_text, as_json(result), encoding="utf-8")
         if json_to == "-":
-            print(text)
+            print(as_json(result), end="")
         else:
             console = Console(highlight=False, emoji=False)
             if not console.is_terminal:

@@ -1,5 +1,6 @@
 """The whole result as one object: what `--json` prints, and all that tables and figures draw on."""
 
+import json
 from dataclasses import asdict
 from typing import Any
 
@@ -12,7 +13,7 @@ from benchmark.sweep import Point, ratio_grows
 from benchmark.work import ModelSize
 from devices import DTYPES
 
-FORMAT = 1
+FORMAT = 2
 """Counted up when a key changes its meaning or goes."""
 
 
@@ -77,6 +78,11 @@ def bench_object(
     }
 
 
+def as_json(result: dict[str, Any]) -> str:
+    """The object as text, with a line break behind it."""
+    return json.dumps(result, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+
+
 def run_environment(compute: dict[str, Any]) -> dict[str, Any]:
     """Of this machine now, and of a process that computes."""
     return machine_environment() | compute
@@ -121,6 +127,7 @@ def _workload_object(settings: Settings) -> dict[str, Any]:
         "prompt_tokens": len(settings.workload.prompt_token_ids),
         "max_new_tokens": settings.max_new_tokens,
         "dtype": settings.dtype,
+        "rounds": settings.rounds,
         "repeats": settings.repeats,
         "check_prompts": len(settings.workload.check_prompts),
         "check_tokens": settings.check_tokens,

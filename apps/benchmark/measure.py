@@ -1,9 +1,10 @@
-"""Run rungs and keep their readings. Rungs of one group live side by side and take turns."""
+"""Run rungs and keep their readings: round by round in new processes, and within one in turns."""
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from augur_gen import Timings
 from benchmark.progress import Say
@@ -12,8 +13,30 @@ from benchmark.rung import Rung
 from benchmark.settings import Settings
 from benchmark.worker_process import WorkerProcess
 
-# Fewer show no spread.
-_LEAST_REPEATS = 2
+T = TypeVar("T")
+
+
+@dataclass
+class Round:
+    """What was seen of a rung in one process.
+
+    Attributes:
+        load_s: seconds from the checkpoint to a model ready to run.
+        warm_up: of the first, uncounted run.
+        load_peak_bytes: most memory taken until the end of the warm-up.
+        peak_bytes: most memory taken in the timed runs.
+        peak_was_reset: False where `peak_bytes` holds the loading too.
+        runs: the timed ones.
+        token_ids: of each timed run.
+    """
+
+    load_s: float = 0.0
+    warm_up: Timings = field(default_factory=lambda: Timings(0, 0.0, ()))
+    load_peak_bytes: int | None = None
+    peak_bytes: int | None = None
+    peak_was_reset: bool = False
+    runs: list[Timings] = field(default_factory=list)
+    token_ids: list[list[int]] = field(default_factory=list)
 
 
 @dataclass
@@ -22,110 +45,134 @@ class Reading:
 
     Attributes:
         rung: which.
-        missing: why it was left out; all else is then empty.
-        load_s: seconds from the checkpoint to a model ready to run.
-        warm_up: of the first, uncounted run.
-        load_peak_bytes: most memory taken until the end of the warm-up.
-        peak_bytes: most memory taken in the timed runs.
-        peak_was_reset: False where `peak_bytes` holds the loading too.
-        runs: the timed ones.
-        token_ids: of each timed run.
-        exactness: as `Exactness`, with `own_text` as `Parting`; None where not compared.
+        missing: why it was left out; there are no rounds then.
+        rounds: what its processes did, one after the other.
+        exactness: as `Exactness`, with `own_text` as `Parting`; of the first round.
     """
 
     rung: Rung
     missing: str | None = None
-    load_s: float = 0.0
-    warm_up: Timings = field(default_factory=lambda: Timings(0, 0.0, ()))
-    load_peak_bytes: int | None = None
-    peak_bytes: int | None = None
-    peak_was_reset: bool = False
-    runs: list[Timings] = field(default_factory=list)
-    token_ids: list[list[int]] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
     exactness: dict[str, Any] | None = None
+
+    @property
+    def runs(self) -> list[Timings]:
+        """The timed runs of all rounds."""
+        return [run for one in self.rounds for run in one.runs]
+
+    @property
+    def token_ids(self) -> list[list[int]]:
+        """What each of the runs chose."""
+        return [ids for one in self.rounds for ids in one.token_ids]
 
 
 class Bout:
-    """A worker and its readings."""
+    """A rung at work in a process, and what is seen of it."""
 
     def __init__(self, rung: Rung, worker: WorkerProcess) -> None:
-        self.reading = Reading(rung)
+        self.rung = rung
+        self.round = Round()
         self._worker = worker
 
-    def load(self, settings: Settings) -> bool:
-        """Load the model; False where something is missing for it."""
-        answer = self._worker.ask("load", **settings.load_arguments(self.reading.rung))
-        self.reading.missing = answer["missing"]
-        if self.reading.missing is not None:
-            return False
-        self.reading.load_s = answer["load_s"]
-        return True
+    def load(self, settings: Settings) -> str | None:
+        """Load the model, or say what is missing for it."""
+        answer = self._worker.ask("load", **settings.load_arguments(self.rung))
+        missing: str | None = answer["missing"]
+        if missing is None:
+            self.round.load_s = answer["load_s"]
+        return missing
 
-    def warm_up(self, prompt_token_ids: list[int], capacity: int) -> bool:
-        """Reach prefill and decode once, uncounted; False where the rung does not fit the model."""
+    def warm_up(self, prompt_token_ids: list[int], capacity: int) -> str | None:
+        """Reach prefill and decode once, uncounted, or say why the rung does not fit the model."""
         answer = self._worker.ask("warm_up", prompt_token_ids=prompt_token_ids, capacity=capacity)
-        self.reading.missing = answer["missing"]
-        if self.reading.missing is not None:
-            return False
-        self.reading.warm_up = _timings(prompt_token_ids, answer)
-        self.reading.load_peak_bytes = answer["peak_memory_bytes"]
-        self.reading.peak_was_reset = answer["peak_was_reset"]
-        return True
+        missing: str | None = answer["missing"]
+        if missing is None:
+            self.round.warm_up = _timings(prompt_token_ids, answer)
+            self.round.load_peak_bytes = answer["peak_memory_bytes"]
+            self.round.peak_was_reset = answer["peak_was_reset"]
+        return missing
 
     def run(self, prompt_token_ids: list[int], max_new_tokens: int) -> None:
         """One timed run more."""
         answer = self._worker.ask(
             "run", prompt_token_ids=prompt_token_ids, max_new_tokens=max_new_tokens
         )
-        self.reading.runs.append(_timings(prompt_token_ids, answer))
-        self.reading.token_ids.append(answer["token_ids"])
+        self.round.runs.append(_timings(prompt_token_ids, answer))
+        self.round.token_ids.append(answer["token_ids"])
 
-    def finish(self, reference: Reference) -> None:
-        """Read the peak, then compare: the comparison takes memory of its own."""
-        self.reading.peak_bytes = self._worker.ask("peak")["peak_memory_bytes"]
-        arguments = reference.compare_arguments(self.reading.token_ids[-1])
-        self.reading.exactness = self._worker.ask("compare", **arguments)
+    def read_peak(self) -> None:
+        """Of the runs: before anything else takes memory of its own."""
+        self.round.peak_bytes = self._worker.ask("peak")["peak_memory_bytes"]
+
+    def compare(self, reference: Reference) -> dict[str, Any]:
+        """Hold the rung against the reference."""
+        arguments = reference.compare_arguments(self.round.token_ids[-1])
+        return self._worker.ask("compare", **arguments)
 
 
-def measure_group(
-    group: tuple[Rung, ...], settings: Settings, capacity: int, reference: Reference, say: Say
-) -> list[Reading]:
-    """Load, warm up, time and compare the rungs of a group."""
+def turned(items: Sequence[T], number: int) -> Sequence[T]:
+    """As they are, and every other time backwards: a drift of the machine then hits all alike."""
+    return items if number % 2 == 0 else items[::-1]
+
+
+def measure_round(
+    readings: Sequence[Reading], settings: Settings, capacity: int, reference: Reference, say: Say
+) -> None:
+    """One more round of rungs that live side by side: load, warm up and time each.
+
+    Logits are compared in the first round: they do not depend on where the memory lies.
+
+    Args:
+        readings: what is known of the rungs, in the order in which they are loaded; added to.
+        settings: of the run.
+        capacity: tokens that a sequence may come to.
+        reference: to compare with.
+        say: told what is being done.
+    """
     prompt = settings.workload.prompt_token_ids
     with ExitStack() as stack:
-        bouts = [Bout(rung, stack.enter_context(settings.worker(rung.name))) for rung in group]
+        bouts = [
+            Bout(reading.rung, stack.enter_context(settings.worker(reading.rung.name)))
+            for reading in readings
+            if reading.missing is None
+        ]
+        known = {reading.rung.name: reading for reading in readings}
         ready = []
         for bout in bouts:
-            name = bout.reading.rung.name
-            say(f"{name}: loading")
-            loaded = bout.load(settings)
-            if loaded:
-                say(f"{name}: warming up")
-            if loaded and bout.warm_up(prompt, capacity):
+            say(f"{bout.rung.name}: loading")
+            missing = bout.load(settings)
+            if missing is None:
+                say(f"{bout.rung.name}: warming up")
+                missing = bout.warm_up(prompt, capacity)
+            if missing is None:
                 ready.append(bout)
+            known[bout.rung.name].missing = missing
         take_turns(ready, prompt, settings.max_new_tokens, settings, say)
         for bout in ready:
-            say(f"{bout.reading.rung.name}: comparing logits with the reference's")
-            bout.finish(reference)
-        return [bout.reading for bout in bouts]
+            bout.read_peak()
+            reading = known[bout.rung.name]
+            reading.rounds.append(bout.round)
+            if reading.exactness is None:
+                say(f"{bout.rung.name}: comparing logits with the reference's")
+                reading.exactness = bout.compare(reference)
 
 
 def take_turns(
-    bouts: list[Bout],
+    bouts: Sequence[Bout],
     prompt_token_ids: list[int],
     max_new_tokens: int,
     settings: Settings,
     say: Say,
 ) -> None:
-    """Run each in turn, in the other order every other time, so that a drift hits all alike."""
+    """Run each in turn, and again while there are repeats and time left of the round's share."""
     started_s = time.perf_counter()
-    allowed_s = settings.rung_seconds * len(bouts)
+    allowed_s = settings.rung_seconds / settings.rounds * len(bouts)
     for number in range(settings.repeats):
         spent_s = time.perf_counter() - started_s
-        if number >= _LEAST_REPEATS and spent_s * (number + 1) / number > allowed_s:
+        if number > 0 and spent_s * (number + 1) / number > allowed_s:
             break
-        for bout in bouts if number % 2 == 0 else reversed(bouts):
-            say(f"{bout.reading.rung.name}: run {number + 1} of {settings.repeats}")
+        for bout in turned(bouts, number):
+            say(f"{bout.rung.name}: run {number + 1} of {settings.repeats}")
             bout.run(prompt_token_ids, max_new_tokens)
 
 

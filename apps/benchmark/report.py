@@ -1,9 +1,9 @@
 """The report: one Markdown page with its figures, and the data behind them."""
 
-import json
 from pathlib import Path
 from typing import Any
 
+from benchmark.bench_object import as_json
 from benchmark.figure_style import save
 from benchmark.growth_figure import growth_figure
 from benchmark.ladder_figure import ladder_figure
@@ -33,8 +33,7 @@ def write_report(result: dict[str, Any], folder: Path) -> None:
     for name, sweep in result["sweeps"].items():
         figure = growth_figure(name, sweep, _machine(result))
         save(figure, folder, f"growth-{name}")
-    data = json.dumps(result, indent=2, allow_nan=False, ensure_ascii=False)
-    (folder / "bench.json").write_text(data + "\n", encoding="utf-8")
+    (folder / "bench.json").write_text(as_json(result), encoding="utf-8")
     (folder / "report.md").write_text(report_text(result), encoding="utf-8")
 
 

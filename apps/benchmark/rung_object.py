@@ -18,11 +18,10 @@ class RungFigures:
     """The figures of a rung that others are derived from.
 
     Args:
-        reading: of a rung that was run.
+        runs: of one rung.
     """
 
-    def __init__(self, reading: Reading) -> None:
-        runs = reading.runs
+    def __init__(self, runs: list[Timings]) -> None:
         self.prefill_s = Spread.of(run.prefill_s for run in runs)
         self.ttft_s = Spread.of(run.ttft_s for run in runs)
         self.prefill_tokens_per_s = Spread.of_rates(run.prefill_tokens_per_s for run in runs)
@@ -46,18 +45,18 @@ def rung_object(
         size: of the model.
         limits: of the machine.
     """
-    rung, figures = reading.rung, RungFigures(reading)
-    warm_up_s = reading.warm_up.token_s
+    rung, rounds, figures = reading.rung, reading.rounds, RungFigures(reading.runs)
+    warm_up_s = [one.warm_up.token_s for one in rounds]
     return {
         "name": rung.name,
         "changes": rung.changes,
         "parent": rung.parent,
         "peer": rung.name in PEERS,
         "dtype": dtype,
-        "load_s": reading.load_s,
-        "warm_up_s": sum(warm_up_s),
+        "load_s": asdict(Spread.of(one.load_s for one in rounds)),
+        "warm_up_s": asdict(Spread.of(map(sum, warm_up_s))),
         # The first decode step: compilation, and one step beside it.
-        "compile_s": warm_up_s[1] if rung.compiles else None,
+        "compile_s": asdict(Spread.of(one[1] for one in warm_up_s)) if rung.compiles else None,
         "prefill_s": asdict(figures.prefill_s),
         "ttft_s": asdict(figures.ttft_s),
         "prefill_tokens_per_s": _optional(figures.prefill_tokens_per_s),
@@ -66,16 +65,18 @@ def rung_object(
             "p50": percentile(figures.token_s, 50),
             "p95": percentile(figures.token_s, 95),
         },
-        "peak_memory_bytes": reading.peak_bytes,
-        "peak_memory_holds_loading": not reading.peak_was_reset,
-        "load_peak_memory_bytes": reading.load_peak_bytes,
-        "gain": None if parent is None else _gain(figures, RungFigures(parent)),
+        "peak_memory_bytes": _most(one.peak_bytes for one in rounds),
+        "peak_memory_holds_loading": not all(one.peak_was_reset for one in rounds),
+        "load_peak_memory_bytes": _most(one.load_peak_bytes for one in rounds),
+        "gain": None if parent is None else _gain(reading, parent),
         "share": _shares(reading.runs, figures, dtype, size, limits),
         "exactness": reading.exactness,
         "token_ids": reading.token_ids[-1],
         "same_tokens_every_run": all(ids == reading.token_ids[0] for ids in reading.token_ids),
         "runs": [
-            {"prefill_s": run.prefill_s, "token_s": list(run.token_s)} for run in reading.runs
+            {"round": number, "prefill_s": run.prefill_s, "token_s": list(run.token_s)}
+            for number, one in enumerate(rounds)
+            for run in one.runs
         ],
     }
 
@@ -103,11 +104,18 @@ def _ratios(numerators: Iterable[float], denominators: Iterable[float]) -> Sprea
     return Spread.of(one / other for one, other in zip(numerators, denominators, strict=True))
 
 
-def _gain(ours: RungFigures, parent: RungFigures) -> dict[str, Any]:
-    decode = None
-    if ours.decode_tokens_per_s is not None and parent.decode_tokens_per_s is not None:
-        decode = asdict(ours.decode_tokens_per_s.over(parent.decode_tokens_per_s))
-    return {"prefill": asdict(parent.prefill_s.over(ours.prefill_s)), "decode": decode}
+def _gain(ours: Reading, parent: Reading) -> dict[str, Any]:
+    """Round by round, which keeps the machine's drift from one to the next out of it."""
+    prefill, decode = [], []
+    for our_round, parents_round in zip(ours.rounds, parent.rounds, strict=True):
+        figures, parents = RungFigures(our_round.runs), RungFigures(parents_round.runs)
+        prefill.append(parents.prefill_s.over(figures.prefill_s))
+        if figures.decode_tokens_per_s is not None and parents.decode_tokens_per_s is not None:
+            decode.append(figures.decode_tokens_per_s.over(parents.decode_tokens_per_s))
+    return {
+        "prefill": asdict(Spread.across(prefill)),
+        "decode": asdict(Spread.across(decode)) if decode else None,
+    }
 
 
 def _shares(
@@ -135,6 +143,10 @@ def _share_object(share: Share) -> dict[str, Any]:
         "of_roofline": asdict(share.of_roofline),
         "bound": bound,
     }
+
+
+def _most(peaks: Iterable[int | None]) -> int | None:
+    return max((peak for peak in peaks if peak is not None), default=None)
 
 
 def _optional(spread: Spread | None) -> dict[str, float] | None:

@@ -22,9 +22,10 @@ class Settings:
         vocab_size: rows of the model's head.
         max_new_tokens: in each timed run.
         check_tokens: of each reference prompt, compared with the reference.
-        repeats: timed runs of each rung.
-        rung_seconds: a rung is not begun again when that would take it beyond this; it is run
-            twice at the least.
+        rounds: processes of each rung, one after the other.
+        repeats: timed runs in each.
+        rung_seconds: for a rung's runs. A round does not begin another one that would take it
+            beyond its part of this.
         rungs_from: a file with more rungs.
         scratch: a folder for this run alone.
     """
@@ -37,6 +38,7 @@ class Settings:
     vocab_size: int
     max_new_tokens: int
     check_tokens: int
+    rounds: int
     repeats: int
     rung_seconds: float
     rungs_from: Path | None

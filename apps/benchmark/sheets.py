@@ -47,7 +47,7 @@ def speed_sheet(result: dict[str, Any]) -> Sheet:
     rows = [
         (
             rung["name"],
-            quantity(rung["load_s"]),
+            with_spread(rung["load_s"]),
             with_spread(rung["ttft_s"]),
             with_spread(rung["prefill_tokens_per_s"]),
             with_spread(rung["decode_tokens_per_s"]),

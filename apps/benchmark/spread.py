@@ -33,6 +33,13 @@ class Spread:
         known = [rate for rate in rates if rate is not None]
         return cls.of(known) if known and len(known) == len(rates) else None
 
+    @classmethod
+    def across(cls, rounds: Iterable["Spread"]) -> Self:
+        """Of rounds with their own readings: the middle of the medians, and the whole range."""
+        spreads = list(rounds)
+        median = statistics.median(spread.median for spread in spreads)
+        return cls(median, min(one.low for one in spreads), max(one.high for one in spreads))
+
     def over(self, other: "Spread") -> "Spread":
         """The quotient of two figures that were not measured side by side: the widest it can be."""
         return Spread(self.median / other.median, self.low / other.high, self.high / other.low)

@@ -1,17 +1,19 @@
 """How prefill, decode and cache memory grow with length: cached beside uncached."""
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 
 from augur_gen import Timings
 from benchmark.errors import BenchError
 from benchmark.ladder import LADDER
-from benchmark.measure import Bout, take_turns
+from benchmark.measure import Bout, take_turns, turned
 from benchmark.progress import Say
 from benchmark.settings import Settings
 from benchmark.spread import Spread
 from benchmark.work import ModelSize
+from benchmark.workload import WARM_UP_TOKENS
 from devices import DTYPES
 
 
@@ -33,7 +35,6 @@ _LENGTHS_ELSEWHERE: dict[SweepName, tuple[int, ...]] = {
 }
 # Enough for a decode rate; this sweep is about the prompt.
 _TOKENS_AFTER_PROMPT = 4
-_WARM_UP_TOKENS = 3
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,23 @@ class Point:
     cached_token_s: Spread
     uncached_token_s: Spread
     decode_ratio: Spread
+
+
+@dataclass
+class _Task:
+    """A prompt that both rungs continue.
+
+    Attributes:
+        prompt_token_ids: fed at once.
+        lengths: numbers of new tokens that are reported, rising; a run makes the last.
+        cached: the runs of the one rung, in all rounds.
+        uncached: those of the other, each beside the one of the same place.
+    """
+
+    prompt_token_ids: list[int]
+    lengths: list[int]
+    cached: list[Timings] = field(default_factory=list)
+    uncached: list[Timings] = field(default_factory=list)
 
 
 def sweep_lengths(
@@ -103,20 +121,26 @@ def run_sweeps(
         size: of the model.
         say: told what is being done.
     """
-    if not lengths:
-        return {}
-    with ExitStack() as stack:
-        bouts = []
-        for rung in (LADDER["cached"], LADDER["uncached"]):
-            say(f"sweep: loading {rung.name}")
-            bout = Bout(rung, stack.enter_context(settings.worker(rung.name)))
-            bout.load(settings)
-            bouts.append(bout)
-        points = {SweepName.PROMPT: _prompt_points, SweepName.NEW_TOKENS: _new_token_points}
-        return {
-            name.value: points[name](bouts, chosen, settings, size, say)
-            for name, chosen in lengths.items()
-        }
+    tasks = {name: _tasks(name, chosen, settings) for name, chosen in lengths.items()}
+    for number in range(settings.rounds if tasks else 0):
+        with ExitStack() as stack:
+            bouts = {
+                rung.name: Bout(rung, stack.enter_context(settings.worker(rung.name)))
+                for rung in turned([LADDER["cached"], LADDER["uncached"]], number)
+            }
+            for name, bout in bouts.items():
+                say(f"sweep: loading {name}")
+                bout.load(settings)
+            for task in chain.from_iterable(tasks.values()):
+                _run(task, bouts, settings, say)
+    return {
+        name.value: [
+            _point(task, new_tokens, settings, size)
+            for task in tasks[name]
+            for new_tokens in task.lengths
+        ]
+        for name in tasks
+    }
 
 
 def ratio_grows(points: list[Point]) -> bool:
@@ -128,58 +152,39 @@ def _shape(name: SweepName, length: int, settings: Settings) -> tuple[int, int]:
     """Prompt tokens and new tokens."""
     if name is SweepName.PROMPT:
         return length, _TOKENS_AFTER_PROMPT
-    return len(settings.workload.prompt_token_ids), max(length, _WARM_UP_TOKENS)
+    return len(settings.workload.prompt_token_ids), max(length, WARM_UP_TOKENS)
 
 
-def _prompt_points(
-    bouts: list[Bout], lengths: list[int], settings: Settings, size: ModelSize, say: Say
-) -> list[Point]:
-    points = []
-    for length in lengths:
-        prompt = settings.workload.cut(length)
-        cached, uncached = _runs(bouts, prompt, _TOKENS_AFTER_PROMPT, settings, say)
-        points.append(_point(cached, uncached, _TOKENS_AFTER_PROMPT, settings, size))
-    return points
-
-
-def _new_token_points(
-    bouts: list[Bout], lengths: list[int], settings: Settings, size: ModelSize, say: Say
-) -> list[Point]:
+def _tasks(name: SweepName, lengths: list[int], settings: Settings) -> list[_Task]:
+    if name is SweepName.PROMPT:
+        return [_Task(settings.workload.cut(length), [_TOKENS_AFTER_PROMPT]) for length in lengths]
     # A run holds all shorter ones: its first tokens are theirs.
-    cached, uncached = _runs(bouts, settings.workload.prompt_token_ids, lengths[-1], settings, say)
-    return [_point(cached, uncached, length, settings, size) for length in lengths]
+    return [_Task(settings.workload.prompt_token_ids, lengths)]
 
 
-def _runs(
-    bouts: list[Bout], prompt_token_ids: list[int], new_tokens: int, settings: Settings, say: Say
-) -> list[list[Timings]]:
-    """The runs of each, new ones."""
-    capacity = len(prompt_token_ids) + max(new_tokens, _WARM_UP_TOKENS)
-    for bout in bouts:
-        say(f"sweep, {len(prompt_token_ids)} prompt tokens: warming up {bout.reading.rung.name}")
-        bout.warm_up(prompt_token_ids, capacity)
-        bout.reading.runs.clear()
-    take_turns(bouts, prompt_token_ids, new_tokens, settings, say)
-    return [list(bout.reading.runs) for bout in bouts]
+def _run(task: _Task, bouts: dict[str, Bout], settings: Settings, say: Say) -> None:
+    """One round of a task."""
+    num_prompt, num_new = len(task.prompt_token_ids), task.lengths[-1]
+    for name, bout in bouts.items():
+        say(f"sweep, {num_prompt} prompt tokens: warming up {name}")
+        bout.warm_up(task.prompt_token_ids, num_prompt + max(num_new, WARM_UP_TOKENS))
+        bout.round.runs = []
+    take_turns(list(bouts.values()), task.prompt_token_ids, num_new, settings, say)
+    task.cached += bouts["cached"].round.runs
+    task.uncached += bouts["uncached"].round.runs
 
 
-def _point(
-    cached: list[Timings],
-    uncached: list[Timings],
-    new_tokens: int,
-    settings: Settings,
-    size: ModelSize,
-) -> Point:
-    prompt_tokens = cached[0].num_prompt_tokens
-    cached_token_s = [_mean_token_s(run, new_tokens) for run in cached]
-    uncached_token_s = [_mean_token_s(run, new_tokens) for run in uncached]
+def _point(task: _Task, new_tokens: int, settings: Settings, size: ModelSize) -> Point:
+    prompt_tokens = len(task.prompt_token_ids)
+    cached_token_s = [_mean_token_s(run, new_tokens) for run in task.cached]
+    uncached_token_s = [_mean_token_s(run, new_tokens) for run in task.uncached]
     ratios = (slow / fast for fast, slow in zip(cached_token_s, uncached_token_s, strict=True))
     return Point(
         prompt_tokens=prompt_tokens,
         new_tokens=new_tokens,
         cache_bytes=size.cache_bytes(prompt_tokens + new_tokens, DTYPES[settings.dtype]),
-        cached_prefill_s=Spread.of(run.prefill_s for run in cached),
-        uncached_prefill_s=Spread.of(run.prefill_s for run in uncached),
+        cached_prefill_s=Spread.of(run.prefill_s for run in task.cached),
+        uncached_prefill_s=Spread.of(run.prefill_s for run in task.uncached),
         cached_token_s=Spread.of(cached_token_s),
         uncached_token_s=Spread.of(uncached_token_s),
         decode_ratio=Spread.of(ratios),

@@ -78,8 +78,9 @@ def heading_lines(result: dict[str, Any]) -> list[str]:
         f"{environment['gpu'] or environment['cpu']}",
         f"{count(environment['threads'], 'thread')}, torch {environment['torch']}, "
         f"{environment['date']}",
-        f"{workload_text(result)}, up to {count(work['repeats'], 'run')}; logits compared there "
-        f"and over {count(work['check_prompts'], 'prompt')}",
+        f"{workload_text(result)}; {count(work['rounds'], 'round')} of up to "
+        f"{count(work['repeats'], 'run')}; logits compared there and over "
+        f"{count(work['check_prompts'], 'prompt')}",
     ]
 
 
@@ -103,7 +104,8 @@ def limits_lines(result: dict[str, Any]) -> list[str]:
 def footnotes(result: dict[str, Any]) -> list[str]:
     """What belongs to single rungs, and what a reader should know."""
     lines = [
-        f"{rung['name']}: {rung['compile_s']:.1f} s to compile, before the runs and in no rate"
+        f"{rung['name']}: {with_spread(rung['compile_s'])} s to compile, before the runs and in no "
+        "rate"
         for rung in result["rungs"]
         if rung["compile_s"] is not None
     ]

@@ -21,11 +21,9 @@ from benchmark.reference_logits import Continuation, open_rows, record
 from benchmark.rung import NewSteps
 from benchmark.rung_choice import find_rung
 from benchmark.serve import Command, serve
+from benchmark.workload import WARM_UP_TOKENS
 from console import EXIT_INTERRUPTED
 from devices import DTYPES, DTypeName
-
-# Prefill, and decode twice: what the first of a kind sets up is set up, and seen to be.
-WARM_UP_TOKENS = 3
 
 
 class Worker:

@@ -9,6 +9,9 @@ from augur_tok import Tokenizer
 from benchmark.errors import BenchError
 from proof.prompts import read_prompts
 
+# Prefill, and decode twice: what the first of a kind sets up is set up, and seen to be.
+WARM_UP_TOKENS = 3
+
 
 @dataclass(frozen=True)
 class Workload:

@@ -1,48 +1,12 @@
 import json
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
-import typer
-from click.testing import Result
-from typer.testing import CliRunner
 
-import bench
 import benchmark.settings
-from benchmark.errors import RungFailedError
-from benchmark.serve import answer
-from benchmark.worker import Worker, commands
+from bench_here import TRIAL_RUNGS, WorkerHere, run_here
 from tiny_checkpoint import write_tiny_checkpoint
-
-TRIAL_RUNGS = Path(__file__).with_name("trial_rungs.py")
-
-
-class WorkerHere:
-    """A worker in this process: what it does is the same, and no process has to start."""
-
-    def __init__(self, name: str, device: str, threads: int | None, scratch: Path) -> None:
-        del scratch
-        self._name = name
-        self._commands = commands(Worker(device, threads))
-
-    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
-        request = json.loads(json.dumps({"do": do, **arguments}))
-        reply: dict[str, Any] = json.loads(json.dumps(answer(self._commands, request)))
-        if "error" in reply:
-            raise RungFailedError(f"{self._name} failed: {reply['error']}")
-        return reply
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-
-def run_here(*arguments: str | Path) -> Result:
-    """`bench.py` in this process, which has done all the imports."""
-    app = typer.Typer()
-    app.command()(bench.main)
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture

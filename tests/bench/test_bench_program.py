@@ -13,11 +13,11 @@ from PIL import Image
 from rich.console import Console
 
 import bench
+from bench_here import TRIAL_RUNGS, WorkerHere
 from benchmark.ladder import LADDER
 from benchmark.tables import WIDTH, print_result
 from program_run import run_program
 
-TRIAL_RUNGS = Path(__file__).with_name("trial_rungs.py")
 SLEEP_S = 2.0
 """As in that file."""
 
@@ -60,7 +60,7 @@ def test_the_eager_rung_and_transformers_show_exactly_no_difference(result):
 
 def test_a_slow_first_prefill_and_decode_change_no_rate(result):
     sleepy = rung_of(result, "sleepy")
-    assert sleepy["warm_up_s"] > 2 * SLEEP_S
+    assert sleepy["warm_up_s"]["low"] > 2 * SLEEP_S
     assert sleepy["prefill_s"]["high"] < SLEEP_S
     assert all(max(run["token_s"]) < SLEEP_S for run in sleepy["runs"])
     assert sleepy["decode_tokens_per_s"]["low"] > 1 / SLEEP_S
@@ -80,6 +80,27 @@ def test_a_peer_is_measured_in_turns_and_compared_with_a_spread(result):
         assert pair[phase]["low"] <= pair[phase]["median"] <= pair[phase]["high"]
 
 
+def test_the_next_round_goes_the_other_way_and_compares_no_logits_again(
+    tiny_folder, run_bench, monkeypatch
+):
+    asked = []
+    ask = WorkerHere.ask
+    monkeypatch.setattr(
+        WorkerHere,
+        "ask",
+        lambda worker, do, **rest: asked.append((do, worker)) or ask(worker, do, **rest),
+    )
+    done = run_bench(
+        *("--model", tiny_folder, "--max-new-tokens", "2", "--device", "cpu", "--repeats", "1"),
+        *("--rungs", "uncached,cached", "--against", "transformers"),
+    )
+    assert done.exit_code == 0, done.output
+    up = ["uncached", "cached", "transformers-eager"]
+    loaded = [worker.name for do, worker in asked if do == "load"]
+    assert loaded == ["reference", *up, *reversed(up)]
+    assert [worker.name for do, worker in asked if do == "compare"] == up
+
+
 def test_the_sweeps_cover_the_lengths_asked_for(result):
     prompt, new = (result["sweeps"][name]["points"] for name in ("prompt", "new-tokens"))
     assert [point["prompt_tokens"] for point in prompt] == [4, 8]
@@ -89,7 +110,12 @@ def test_the_sweeps_cover_the_lengths_asked_for(result):
 
 def test_every_run_makes_as_many_tokens_as_asked_for(result):
     for rung in result["rungs"]:
-        assert [len(run["token_s"]) for run in rung["runs"]] == [6, 6]
+        assert [(run["round"], len(run["token_s"])) for run in rung["runs"]] == [
+            (0, 6),
+            (0, 6),
+            (1, 6),
+            (1, 6),
+        ]
         assert len(rung["token_ids"]) == 6
 
 
@@ -129,7 +155,7 @@ def test_the_program_runs_each_rung_in_its_own_process(tiny_folder, tmp_path):
     assert found["environment"]["threads"] == 1
     (rung,) = found["rungs"]
     assert rung["exactness"]["max_abs_diff"] == 0
-    assert "cached: run 3 of 3" in done.stderr
+    assert "cached: run 2 of 2" in done.stderr
     assert "decode" in done.stdout
 
 
@@ -187,10 +213,13 @@ def test_a_file_that_cannot_be_written_in_the_end_does_not_lose_the_others(
 def test_a_single_run_has_no_spread_and_a_single_token_no_plural(tiny_folder, run_bench):
     done = run_bench(
         *("--model", tiny_folder, "--max-new-tokens", "1", "--check-tokens", "1"),
-        *("--repeats", "1", "--rungs", "cached", "--device", "cpu"),
+        *("--rounds", "1", "--repeats", "1", "--rungs", "cached", "--device", "cpu"),
     )
     assert done.exit_code == 0, done.output
-    assert "1 new token, up to 1 run; logits compared there and over 10 prompts" in done.stdout
+    assert (
+        "1 new token; 1 round of up to 1 run; logits compared there and over 10 prompts"
+        in done.stdout
+    )
     assert "±-" in done.stdout
     assert "±0" not in done.stdout
 
@@ -201,7 +230,7 @@ def test_what_goes_wrong_late_in_the_timed_prompt_is_not_shown_as_exact(
 ):
     done = run_bench(
         *("--model", tiny_folder, "--max-new-tokens", "6", "--check-tokens", "3", "--json", "-"),
-        *("--rungs", name, "--rungs-from", TRIAL_RUNGS, "--repeats", "1", "--device", "cpu"),
+        *("--rungs", name, "--rungs-from", TRIAL_RUNGS, "--rounds", "1", "--device", "cpu"),
     )
     if name == "late-boost":
         exactness = rung_of(json.loads(done.stdout), name)["exactness"]

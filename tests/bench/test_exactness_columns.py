@@ -1,7 +1,6 @@
 """What the exactness columns say of rungs that are right, and of rungs that are not."""
 
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +8,7 @@ import torch
 from augur_gen import UncachedSteps
 from augur_model import QwenConfig
 from augur_weights import Checkpoint
+from bench_here import TRIAL_RUNGS
 from benchmark.errors import RungFailedError
 from benchmark.exactness import find_parting, measure_exactness
 from benchmark.ladder import LADDER, REFERENCE
@@ -18,7 +18,7 @@ from benchmark.rung_choice import all_rungs
 from benchmark.serve import answer
 from benchmark.worker import Worker, commands, run_once
 
-TRIAL = all_rungs(Path(__file__).with_name("trial_rungs.py"))
+TRIAL = all_rungs(TRIAL_RUNGS)
 PROMPTS = [[5, 1, 4], [9, 2, 6, 5, 3], [5, 8]]
 NUM_TOKENS = 3
 CPU = torch.device("cpu")
@@ -128,7 +128,7 @@ def test_the_reference_decodes_and_does_not_recompute(tiny_folder, reference):
 
 def test_a_rung_that_would_end_its_process_is_told_of(tiny_folder):
     worker = Worker("cpu", None)
-    path = str(Path(__file__).with_name("trial_rungs.py"))
+    path = str(TRIAL_RUNGS)
     worker.load("leaving", path, str(tiny_folder), "float32")
     request = {"do": "warm_up", "prompt_token_ids": [1], "capacity": 8}
     found = answer(commands(worker), request)

@@ -10,6 +10,7 @@ import torch._inductor.config
 from safetensors.torch import load_file, save_file
 
 from augur_gen import StopConditions, generate
+from bench_here import TRIAL_RUNGS
 from benchmark.compiled import compiled, missing_compiler
 from benchmark.errors import BenchError, RungUnavailableError
 from benchmark.ladder import LADDER
@@ -18,7 +19,6 @@ from benchmark.rung import load_eager
 from benchmark.rung_choice import all_rungs, choose_pairs, choose_rungs
 from benchmark.worker import run_once
 
-TRIAL_RUNGS = Path(__file__).with_name("trial_rungs.py")
 CPU = torch.device("cpu")
 PROMPT = [5, 3, 8, 1]
 ONE_RUNG = "from benchmark.rung import Rung\nRUNGS = [Rung(name='trial', changes='all', {})]"

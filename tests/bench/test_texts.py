@@ -2,8 +2,12 @@
 
 import pytest
 
+from augur_gen import Timings
 from benchmark.bench_object import notes
+from benchmark.ladder import LADDER
+from benchmark.measure import Reading, Round
 from benchmark.report import markdown_table
+from benchmark.rung_object import _gain
 from benchmark.sheets import Sheet
 from benchmark.spread import Spread, percentile
 from benchmark.sweep import Point, ratio_grows
@@ -65,6 +69,20 @@ def test_a_spread_is_the_median_and_the_range():
 
 def test_the_quotient_of_two_spreads_is_as_wide_as_it_can_be():
     assert Spread(4, 2, 6).over(Spread(2, 1, 4)) == Spread(2, 0.5, 6)
+
+
+def test_the_quotient_of_two_rungs_is_taken_round_by_round():
+    parent, ours = Reading(LADDER["cached"]), Reading(LADDER["sdpa"])
+    for slower in (1, 3):  # the machine is three times slower in the second round
+        parent.rounds.append(Round(runs=[Timings(8, 0.4 * slower, (0.4 * slower, 0.2 * slower))]))
+        ours.rounds.append(Round(runs=[Timings(8, 0.2 * slower, (0.2 * slower, 0.05 * slower))]))
+    gain = _gain(ours, parent)
+    assert gain["prefill"] == pytest.approx({"median": 2, "low": 2, "high": 2})
+    assert gain["decode"] == pytest.approx({"median": 4, "low": 4, "high": 4})
+
+
+def test_rounds_together_have_the_middle_of_their_medians_and_the_whole_range():
+    assert Spread.across([Spread(2, 1, 5), Spread(4, 3, 4)]) == Spread(3, 1, 5)
 
 
 def test_percentiles_are_values_that_were_seen():
