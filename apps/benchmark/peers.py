@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from augur_gen import Steps
-from benchmark.errors import BenchError
 from benchmark.rung import Load, NewSteps, Rung
 from proof.errors import ProofError
-from proof.referee import aligned, cache_argument, import_transformers
+from proof.referee import aligned, import_transformers, load_model, new_sequence
 
 PeerName = Literal["transformers"]
 
@@ -23,20 +22,7 @@ def transformers_model(attention: str) -> Load:
     """
 
     def load(folder: Path, device: torch.device, dtype: torch.dtype) -> Any:
-        transformers = import_transformers()
-        transformers.utils.logging.set_verbosity_error()
-        transformers.utils.logging.disable_progress_bar()
-        model, report = transformers.AutoModelForCausalLM.from_pretrained(
-            folder,
-            dtype=dtype,
-            attn_implementation=attention,
-            local_files_only=True,
-            output_loading_info=True,
-        )
-        if report["missing_keys"]:
-            # It fills them at random, and says so where nobody looks.
-            raise BenchError(f"{folder}: transformers finds no {sorted(report['missing_keys'])[0]}")
-        return model.to(device).eval().requires_grad_(False)
+        return load_model(folder, device=device, dtype=dtype, attention=attention)
 
     return load
 
@@ -55,23 +41,17 @@ class TransformersSteps(Steps):
     """Prefill and decode of one sequence, without the work that its `generate` adds to them."""
 
     def __init__(self, model: Any) -> None:
-        self._model = model
-        cache = import_transformers().DynamicCache(config=model.config)
-        self._cache = {cache_argument(model): cache}
-
-    def prefill(self, token_ids: Tensor) -> Tensor:
-        """`[batch, length]` -> `[batch, vocab_size]`."""
-        return self._last_logits(token_ids)
-
-    def decode(self, token_ids: Tensor) -> Tensor:
-        """`[batch, 1]` -> `[batch, vocab_size]`."""
-        return self._last_logits(token_ids)
+        self._feed = new_sequence(model)
 
     @torch.inference_mode()
-    def _last_logits(self, token_ids: Tensor) -> Tensor:
-        output = self._model(token_ids, use_cache=True, logits_to_keep=1, **self._cache)
-        logits: Tensor = output.logits
-        return logits[:, -1]
+    def prefill(self, token_ids: Tensor) -> Tensor:
+        """`[batch, length]` -> `[batch, vocab_size]`."""
+        return self._feed(token_ids)
+
+    @torch.inference_mode()
+    def decode(self, token_ids: Tensor) -> Tensor:
+        """`[batch, 1]` -> `[batch, vocab_size]`."""
+        return self._feed(token_ids)
 
 
 def missing_transformers(device: torch.device) -> str | None:  # noqa: ARG001

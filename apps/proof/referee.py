@@ -24,6 +24,9 @@ RECORDED_ATTENTION = "augur_recorded_eager"
 # A cache line, which is what torch aligns to.
 _ALIGNMENT_BYTES = 64
 
+# What its loaders raise for folders that are not as they expect.
+_LOADING_ERRORS = (OSError, ValueError, RuntimeError, KeyError, ImportError)
+
 
 class Referee:
     """A checkpoint opened by transformers, with eager attention.
@@ -44,25 +47,14 @@ class Referee:
         Raises:
             ProofError: transformers is not installed, or cannot load the folder whole.
         """
-        transformers = import_transformers()
-        transformers.utils.logging.set_verbosity_error()
-        transformers.utils.logging.disable_progress_bar()
+        model = load_model(folder, device=device, dtype=dtype, attention="eager")
         try:
-            model, report = transformers.AutoModelForCausalLM.from_pretrained(
-                folder,
-                dtype=dtype,
-                attn_implementation="eager",
-                local_files_only=True,
-                output_loading_info=True,
+            tokenizer = import_transformers().AutoTokenizer.from_pretrained(
+                folder, local_files_only=True
             )
-            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
+        except _LOADING_ERRORS as error:
             raise ProofError(f"{folder}: transformers cannot load it: {error}") from error
-        # What it does not find it makes up, at random.
-        made_up = sorted(str(name) for name in report["missing_keys"])
-        if made_up:
-            raise ProofError(f"{folder}: has no tensor {made_up[0]}; it cannot be a ground truth")
-        return cls(aligned(model.to(device)).eval().requires_grad_(False), tokenizer)
+        return cls(aligned(model), tokenizer)
 
     def encode(self, prompt: str) -> list[int]:
         """A prompt's ids: in the chat template, or as raw text where there is none.
@@ -86,7 +78,7 @@ class Referee:
         """Continue a prompt with the raw argmax, up to an EOS or `max_new_tokens`."""
         input_ids = self.encode(prompt)
         eos_token_ids = self._eos_token_ids()
-        feed = self._feeder()
+        feed = self._new_sequence()
         rows = [feed(input_ids)]
         generated_ids = [_argmax(rows[0])]
         while len(generated_ids) < max_new_tokens and generated_ids[-1] not in eos_token_ids:
@@ -99,7 +91,7 @@ class Referee:
         """Every module's output for the prompt, then for greedy tokens fed one by one."""
         with Recorder(self.model) as recorder:
             self._install_recorded_attention(recorder)
-            feed = self._feeder()
+            feed = self._new_sequence()
             passes = []
             token_ids, past_length = input_ids, 0
             for step in range(decode_steps + 1):
@@ -110,20 +102,10 @@ class Referee:
                 token_ids = [_argmax(row)]
         return passes
 
-    def _feeder(self) -> Callable[[list[int]], Tensor]:
-        """A function that feeds tokens after those it was given before: ids -> `[vocab_size]`."""
-        transformers = import_transformers()
-        cache = {cache_argument(self.model): transformers.DynamicCache(config=self.model.config)}
-        device = self.model.device
-
-        def feed(token_ids: list[int]) -> Tensor:
-            ids = torch.tensor([token_ids], device=device)
-            # The head for one position alone, as the engine asks it: a matrix product of another
-            # shape may round otherwise.
-            row: Tensor = self.model(ids, use_cache=True, logits_to_keep=1, **cache).logits[0, -1]
-            return row
-
-        return feed
+    def _new_sequence(self) -> Callable[[list[int]], Tensor]:
+        """As `new_sequence`, of one row: ids -> `[vocab_size]`."""
+        feed = new_sequence(self.model)
+        return lambda token_ids: feed(torch.tensor([token_ids], device=self.model.device))[0]
 
     def _eos_token_ids(self) -> frozenset[int]:
         for config in (self.model.generation_config, self.model.config):
@@ -177,6 +159,55 @@ def token_ids_of(rendered: Any) -> list[int]:
     if token_ids and isinstance(token_ids[0], Sequence):
         (token_ids,) = token_ids
     return [int(token_id) for token_id in token_ids]
+
+
+def load_model(folder: Path, *, device: torch.device, dtype: torch.dtype, attention: str) -> Any:
+    """Its `...ForCausalLM` of a checkpoint folder.
+
+    Args:
+        folder: of the checkpoint.
+        device: to run on.
+        dtype: of the weights.
+        attention: its `attn_implementation`.
+
+    Raises:
+        ProofError: transformers is not installed, or cannot load the folder whole.
+    """
+    transformers = import_transformers()
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        model, report = transformers.AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=dtype,
+            attn_implementation=attention,
+            local_files_only=True,
+            output_loading_info=True,
+        )
+    except _LOADING_ERRORS as error:
+        raise ProofError(f"{folder}: transformers cannot load it: {error}") from error
+    # What it does not find it makes up, at random.
+    made_up = sorted(str(name) for name in report["missing_keys"])
+    if made_up:
+        raise ProofError(f"{folder}: has no tensor {made_up[0]}; it cannot be a ground truth")
+    return model.to(device).eval().requires_grad_(False)
+
+
+def new_sequence(model: Any) -> Callable[[Tensor], Tensor]:
+    """A function that feeds tokens after those it was given before.
+
+    It takes ids, `[batch, length]`, and gives the last position's logits, `[batch, vocab_size]`.
+    """
+    cache = {cache_argument(model): import_transformers().DynamicCache(config=model.config)}
+
+    def feed(token_ids: Tensor) -> Tensor:
+        # The head for one position alone, as the engine asks it: a matrix product of another shape
+        # may round otherwise.
+        output = model(token_ids, use_cache=True, logits_to_keep=1, **cache)
+        logits: Tensor = output.logits
+        return logits[:, -1]
+
+    return feed
 
 
 def cache_argument(model: Any) -> str:
