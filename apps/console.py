@@ -17,7 +17,7 @@ from rich.progress import Progress as RichProgress
 from augur_gen import GenerationError
 from augur_model import ModelError
 from augur_tok import TokenizerError
-from augur_weights import Progress, WeightsError
+from augur_weights import Progress, WeightsError, one_line
 from devices import DeviceError
 from engine import PromptError
 
@@ -34,9 +34,6 @@ MODEL_HELP = "Hub id (org/name or org/name@revision), folder, .gguf file, or the
 # stdout belongs to the result; everything said to the person goes here. No emoji: rich would make
 # one of the ":x:" in "--device cpu:x: ...".
 stderr = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
-
-# Of one line of a message; no true one is nearly as long.
-_MOST_CHARACTERS = 2000
 
 _WRONG_INPUT = (
     WeightsError,
@@ -101,25 +98,12 @@ def say_error(error: object, *, debug: bool = False) -> None:
     _say("error: ", error, debug)
 
 
-def one_line(text: str) -> str:
-    """The text with what is not printable spelled out, shortened in the middle where it is long.
-
-    Words of a file or an argument can then neither begin a line nor steer a terminal.
-    """
-    shown = _printable(text)
-    if len(shown) <= _MOST_CHARACTERS:
-        return shown
-    # The end stays, because it says what to do.
-    half = _MOST_CHARACTERS // 2 - 3
-    return f"{shown[:half]} ... {shown[-half:]}"
-
-
 def _say(kind: str, error: object, debug: bool) -> None:
     """One message, under the traceback of the error at hand if that is asked for."""
     if debug:
         for line in traceback.format_exc().rstrip().split("\n"):
             # Indented, so that no line of what it quotes can be taken for a message.
-            _write(f"  {_printable(line)}")
+            _write(f"  {one_line(line)}")
     lines: Iterable[str] = getattr(error, "lines", None) or [str(error)]
     first, *others = lines
     for line in (kind + first, *others):
@@ -129,10 +113,6 @@ def _say(kind: str, error: object, debug: bool) -> None:
 def _write(line: str, style: str | None = None) -> None:
     with suppress(OSError, ValueError):  # stderr is closed or full: there is no one to tell
         stderr.print(line, style=style, markup=False)
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -7,22 +7,28 @@ from typing import Annotated
 import torch
 import typer
 
-from augur_model import ConfigError, QwenConfig, QwenForCausalLM
+from augur_model import QwenForCausalLM
 from augur_tok import Tokenizer
-from augur_weights import DEFAULT_MODEL, Checkpoint, check_fit, resolve_config, verify
+from augur_weights import (
+    DEFAULT_MODEL,
+    Checkpoint,
+    check_fit,
+    one_line,
+    resolve_config,
+    verify,
+)
 from console import (
     EXIT_WRONG_INPUT,
     MODEL_HELP,
     Debug,
     clear_errors,
-    one_line,
     progress_bars,
     say_error,
 )
 from engine import check_vocabularies, eos_token_ids, read_config
 from generation_options import OptionError
 from memory_plan import MemoryPlan
-from model_source import resolve_model
+from model_source import config_of, resolve_model
 
 
 def main(
@@ -90,10 +96,7 @@ def main(
 def _plan(model: str, context: int | None, as_json: bool) -> None:
     with progress_bars() as progress:
         found = resolve_config(model, progress=progress)
-    try:
-        plan = MemoryPlan.of(QwenConfig.from_dict(found), context)
-    except ConfigError as error:
-        raise type(error)(f"{model}: {error}") from None
+    plan = MemoryPlan.of(config_of(model, found), context)
     if as_json:
         print(json.dumps({"model": model, **plan.as_json()}))
     else:

@@ -10,12 +10,13 @@ import torch
 
 from attention_choice import AttentionName, choose_attention
 from augur_gen import StaticKVCache, TextStream, generate, greedy
-from augur_model import OPS_BY_ATTENTION, ConfigError, KVCache, QwenConfig, QwenForCausalLM
+from augur_model import OPS_BY_ATTENTION, KVCache, QwenConfig, QwenForCausalLM
 from augur_tok import Tokenizer
 from augur_weights import Checkpoint, CheckpointError, load_into
 from devices import dtype_name
 from free_memory import require_memory
 from generation_options import GenerationOptions, OptionError
+from model_source import config_of
 
 PREFILL_CHUNK = 1024
 """Prompt tokens for each forward pass of a prefill. Memory for attention's scores grows with the
@@ -239,10 +240,7 @@ def load_model(
 
 def read_config(checkpoint: Checkpoint) -> QwenConfig:
     """What network a checkpoint describes; errors name the folder."""
-    try:
-        return QwenConfig.from_dict(checkpoint.config)
-    except ConfigError as error:
-        raise type(error)(f"{checkpoint.folder}: {error}") from None
+    return config_of(checkpoint.folder, checkpoint.config)
 
 
 def check_vocabularies(checkpoint: Checkpoint, tokenizer: Tokenizer) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 import torch
 
 from augur_gen import StaticKVCache
-from augur_model import ConfigError, QwenConfig
+from augur_model import QwenConfig
 from devices import DTYPES
+from generation_options import OptionError
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,11 @@ class MemoryPlan:
         """A plan for `context` tokens; None takes all positions of the model.
 
         Raises:
-            ConfigError: the model has fewer positions.
+            OptionError: the model has fewer positions.
         """
         num_positions = config.num_positions
         if context is not None and not 1 <= context <= num_positions:
-            raise ConfigError(
+            raise OptionError(
                 f"--context is {context}, expected from 1 to {num_positions} tokens, the positions "
                 "that the model has"
             )

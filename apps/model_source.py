@@ -1,9 +1,11 @@
 """From a model's name to its folder, for the programs."""
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from augur_model import ConfigError, QwenConfig
-from augur_weights import DEFAULT_MODEL, Progress, resolve, resolve_config
+from augur_weights import Progress, resolve
 
 
 def resolve_model(name: str, *, progress: Progress) -> Path:
@@ -13,9 +15,16 @@ def resolve_model(name: str, *, progress: Progress) -> Path:
         WeightsError: the name leads to no checkpoint.
         ConfigError: the checkpoint's config.json asks for what augur does not do.
     """
-    if name != DEFAULT_MODEL:
-        try:
-            QwenConfig.from_dict(resolve_config(name, progress=progress))
-        except ConfigError as error:
-            raise type(error)(f"{name}: {error}") from None
-    return resolve(name, progress=progress)
+    return resolve(name, progress=progress, check_config=partial(config_of, name))
+
+
+def config_of(model: str | Path, config: dict[str, Any]) -> QwenConfig:
+    """What network a model's config.json describes.
+
+    Raises:
+        ConfigError: one that augur does not do; the message begins with the model.
+    """
+    try:
+        return QwenConfig.from_dict(config)
+    except ConfigError as error:
+        raise type(error)(f"{model}: {error}") from None

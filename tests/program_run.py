@@ -9,6 +9,8 @@ from pathlib import Path
 import typer
 from typer.testing import CliRunner
 
+# What a program computes with by default is the machine's.
+COMPUTING = ("--device", "cpu", "--dtype", "float32")
 APPS = Path(__file__).resolve().parents[1] / "apps"
 
 

@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from augur_weights import Checkpoint, Progress
+from augur_weights import Checkpoint, Progress, file_sha256
 
 
 def checkpoint_sha256(folder: Path, progress: Progress) -> str:
@@ -17,8 +17,6 @@ def checkpoint_sha256(folder: Path, progress: Progress) -> str:
     digest = hashlib.sha256()
     for done, path in enumerate(sorted(files)):
         progress("checkpoint's digest", done, len(files))
-        with path.open("rb") as file:
-            of_file = hashlib.file_digest(file, "sha256").hexdigest()
-        digest.update(f"{of_file}  {path.relative_to(folder).as_posix()}\n".encode())
+        digest.update(f"{file_sha256(path)}  {path.relative_to(folder).as_posix()}\n".encode())
     progress("checkpoint's digest", len(files), len(files))
     return digest.hexdigest()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from augur_gen import GenerationError
+from augur_weights import StrictJSONError, parse_json
 from batch.errors import BatchError, one_error_for_all
 from generation_options import SEEDS, GenerationOptions
 
@@ -86,10 +87,7 @@ def read_prompts(path: Path, *, raw: bool = False, system: str | None = None) ->
             if not line.strip():
                 continue
             with errors.of_line(number):
-                try:
-                    prompt = _prompt(number, _json_object(line), chat_option)
-                except RecursionError as error:
-                    raise BatchError(f"not JSON that can be read ({error})") from None
+                prompt = _prompt(number, _json_object(line), chat_option)
                 if prompt.id in prompts:
                     first = prompts[prompt.id].number
                     raise BatchError(f"the id {prompt.id!r} is that of line {first} already")
@@ -111,22 +109,11 @@ def _read_text(path: Path) -> str:
 
 def _json_object(line: str) -> dict[str, Any]:
     try:
-        found = json.loads(line, object_pairs_hook=_without_duplicates)
-    except BatchError:
-        raise
-    except ValueError as error:
-        raise BatchError(f"not JSON ({error})") from None
+        found = parse_json(line)
+    except StrictJSONError as error:
+        raise BatchError(f"the line {error}") from None
     if not isinstance(found, dict):
         raise BatchError(f"{line.strip()[:60]!r}, expected a JSON object")
-    return found
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise BatchError(f"it has {key!r} twice; give it once")
-        found[key] = value
     return found
 
 

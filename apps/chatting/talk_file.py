@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from augur_weights.strict_json import StrictJSONError, parse_json
+from augur_weights import StrictJSONError, parse_json
 from chatting.errors import ConversationError
 from chatting.messages import Messages, parse_messages
 

@@ -11,7 +11,7 @@ from chat_turns import fresh_answer, write_chatty
 from chatting.commands import COMMANDS
 from engine import Engine
 from generation_options import GenerationOptions
-from program_run import APPS, run_in_process
+from program_run import APPS, COMPUTING, run_in_process
 
 NEW = 6
 Chat = Callable[..., subprocess.CompletedProcess[str]]
@@ -22,7 +22,7 @@ def chat(chat_folder: Path) -> Chat:
     def run(
         lines: str | bytes, *arguments: str | Path, model: Path = chat_folder
     ) -> subprocess.CompletedProcess[str]:
-        fixed = ("--model", model, "--device", "cpu", "--max-new-tokens", str(NEW))
+        fixed = ("--model", model, *COMPUTING, "--max-new-tokens", str(NEW))
         return run_in_process("chat.py", *fixed, *arguments, stdin=lines)
 
     return run

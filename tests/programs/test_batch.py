@@ -13,7 +13,7 @@ from batch.prompts import read_prompts
 from engine import Engine
 from free_memory import NoRoomError
 from generation_options import GivenOptions
-from program_run import run_in_process
+from program_run import COMPUTING, run_in_process
 from tiny_checkpoint import CHAT_TEMPLATE, write_tiny_checkpoint
 
 SAMPLED = ("--temperature", "1", "--max-new-tokens", "8")
@@ -26,8 +26,8 @@ def write_lines(path: Path, *lines: dict[str, Any] | str) -> Path:
 
 
 def batch(folder: Path, prompts: Path, answers: Path, *arguments: str):
-    files = ("--input", prompts, "--output", answers, "--model", folder, "--device", "cpu")
-    return run_in_process("run_prompt.py", *files, *arguments)
+    files = ("--input", prompts, "--output", answers, "--model", folder)
+    return run_in_process("run_prompt.py", *files, *COMPUTING, *arguments)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -35,9 +35,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def alone(folder: Path, *arguments: str) -> dict[str, Any]:
-    done = run_in_process(
-        "run_prompt.py", *arguments, "--json", "--model", folder, "--device", "cpu"
-    )
+    done = run_in_process("run_prompt.py", *COMPUTING, *arguments, "--json", "--model", folder)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -306,7 +304,7 @@ def test_a_second_process_on_the_same_answers_is_refused(
 
 
 WRONG_LINES = {
-    '{"prompt": ': "not JSON",
+    '{"prompt": ': "the line is not JSON",
     '"prompt"': "expected a JSON object",
     '{"id": "z"}': 'expected either "prompt" or "messages"',
     '{"prompt": "x", "messages": []}': 'expected either "prompt" or "messages"',
@@ -321,10 +319,11 @@ WRONG_LINES = {
     '{"prompt": "x", "seed": -1}': "seed is -1",
     '{"prompt": "x", "seed": 1}': "it has a seed, and without --temperature nothing is drawn",
     '{"prompt": "x", "max_new_tokens": 1}': "min_new_tokens is 2, expected 0 to max_new_tokens",
-    '{"prompt": "a", "prompt": "bbb"}': "it has 'prompt' twice; give it once",
-    '{"messages": [{"role": "user", "role": "x"}]}': "it has 'role' twice; give it once",
-    "[" * 200_000: "not JSON",
-    '{"prompt": ' + "[" * 200_000: "not JSON",
+    '{"prompt": "a", "prompt": "bbb"}': 'the line has the key "prompt" twice',
+    '{"messages": [{"role": "user", "role": "x"}]}': 'the line has the key "role" twice',
+    "[" * 200_000: "the line is nested more than 64 deep",
+    '{"prompt": ' + "[" * 200_000: "the line is nested more than 64 deep",
+    '{"messages": [{"role": "user", "content": NaN}]}': "the line holds NaN",
     '{"messages": []}': "messages is []",
     '{"messages": ["x"]}': "a message is 'x'",
     '{"messages": [{"content": "x"}]}': 'expected an object with a "role"',
@@ -365,7 +364,7 @@ def test_every_wrong_line_is_named_at_once(tiny_folder: Path, tmp_path: Path, an
     good = {"prompt": "blue"}
     prompts = write_lines(tmp_path / "prompts.jsonl", "x", good, "{}", *["x"] * 30)
     done = batch(tiny_folder, prompts, answers)
-    assert f"{prompts}:1: not JSON" in done.stderr
+    assert f"{prompts}:1: the line is not JSON" in done.stderr
     assert f"{prompts}:3: expected either" in done.stderr
     assert "... and 12 more" in done.stderr
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from program_run import run_in_process
+from program_run import COMPUTING, run_in_process
 from tiny_checkpoint import write_tiny_checkpoint
 
 NUM_PROMPTS = 24
@@ -42,7 +42,7 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> tuple[str | Path, ...]:
     lines = ({"id": f"p{number}", "prompt": f"blue {number}"} for number in range(NUM_PROMPTS))
     prompts.write_text("".join(json.dumps(line) + "\n" for line in lines))
     sampled = ("--temperature", "1", "--seed", "3", "--max-new-tokens", "12")
-    return ("--input", prompts, "--model", model, "--device", "cpu", *sampled, "--output")
+    return ("--input", prompts, "--model", model, *COMPUTING, *sampled, "--output")
 
 
 @pytest.fixture(scope="module")

@@ -147,6 +147,8 @@ def test_a_message_is_bounded_and_keeps_its_end(monkeypatch: pytest.MonkeyPatch)
     assert len(done.stderr) <= 2001
     assert done.stderr.startswith("error: xxx")
     assert done.stderr.endswith("xxx: fetch it again.\n")
+    with_traceback = ended("run_prompt", error, monkeypatch, "--debug").stderr
+    assert all(len(line) <= 2002 for line in with_traceback.splitlines())
 
 
 def test_an_error_of_several_lines_gives_each_of_them() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from augur_gen import Generation
 from augur_tok import Tokenizer
-from program_run import APPS, run_in_process, run_program
+from program_run import APPS, COMPUTING, run_in_process, run_program
 from tiny_checkpoint import write_tiny_checkpoint
 
 JSON_KEYS = {
@@ -39,7 +39,7 @@ JSON_KEYS = {
 
 
 def answer(folder: Path, *arguments: str, stdin: str | None = None) -> dict:
-    asked = (*arguments, "--model", folder, "--json", "--device", "cpu")
+    asked = (*COMPUTING, *arguments, "--model", folder, "--json")
     done = run_in_process("run_prompt.py", *asked, stdin=stdin)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -47,7 +47,7 @@ def answer(folder: Path, *arguments: str, stdin: str | None = None) -> dict:
 
 def test_stdout_is_the_text_and_nothing_else(tiny_folder: Path):
     arguments = ("Why is the sky blue?", "--model", tiny_folder, "--max-new-tokens", "12")
-    streamed = run_program("run_prompt.py", *arguments, "--device", "cpu")
+    streamed = run_program("run_prompt.py", *arguments, *COMPUTING)
     assert streamed.returncode == 0, streamed.stderr
     figures = answer(tiny_folder, "Why is the sky blue?", "--max-new-tokens", "12")
     assert streamed.stdout == figures["text"] != ""

@@ -10,7 +10,7 @@ import torch
 
 from augur_gen import SamplingParams, StopConditions, generate
 from engine import Engine
-from program_run import run_in_process, run_program
+from program_run import COMPUTING, run_in_process, run_program
 from tiny_checkpoint import write_tiny_checkpoint
 
 PROMPT = "blue light blue light"
@@ -18,7 +18,7 @@ PROMPT = "blue light blue light"
 
 def samples(folder: Path, *arguments: str) -> list[dict[str, Any]]:
     done = run_in_process(
-        "run_prompt.py", PROMPT, "--raw", "--json", "--device", "cpu", "--model", folder, *arguments
+        "run_prompt.py", PROMPT, "--raw", "--json", *COMPUTING, "--model", folder, *arguments
     )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -94,7 +94,7 @@ def test_without_options_the_choice_is_the_raw_argmax(tiny_folder: Path, engine:
 
 
 def test_one_seed_gives_one_text_in_two_processes_and_another_seed_another(tiny_folder: Path):
-    asked = (PROMPT, "--model", tiny_folder, "--device", "cpu", "--max-new-tokens", "20")
+    asked = (PROMPT, "--model", tiny_folder, *COMPUTING, "--max-new-tokens", "20")
     drawn = ("--temperature", "1", "--seed")
     one = run_program("run_prompt.py", *asked, *drawn, "5")
     assert one.returncode == 0, one.stderr
@@ -127,7 +127,8 @@ def test_n_samples_count_their_seeds_up_and_each_can_be_had_alone(tiny_folder: P
 def test_n_samples_as_text_end_with_a_line_each(tiny_folder: Path):
     drawn = ("--temperature", "1", "--max-new-tokens", "8", "--seed", "3", "--n", "2")
     texts = [sample["text"] for sample in samples(tiny_folder, *drawn)]
-    done = run_in_process("run_prompt.py", PROMPT, "--raw", "--model", tiny_folder, *drawn)
+    asked = (PROMPT, "--raw", *COMPUTING, "--model", tiny_folder, *drawn)
+    done = run_in_process("run_prompt.py", *asked)
     assert done.stdout == f"{texts[0]}\n{texts[1]}\n"
     for said in ("sample 1 of 2", "seed 3", "sample 2 of 2", "seed 4"):
         assert said in done.stderr

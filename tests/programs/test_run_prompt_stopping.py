@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from augur_tok import Tokenizer
-from program_run import run_in_process
+from program_run import COMPUTING, run_in_process
 from tiny_checkpoint import write_tiny_checkpoint
 
 # A text of plain letters: this model's own choices are mostly halves of characters.
@@ -15,7 +15,7 @@ DRAWN = ("--raw", "--temperature", "1", "--seed", "4")
 
 
 def run(folder: Path, *arguments: str, prompt: str = "blue light"):
-    asked = (prompt, "--model", folder, "--device", "cpu", *arguments)
+    asked = (prompt, "--model", folder, *COMPUTING, *arguments)
     return run_in_process("run_prompt.py", *asked)
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from augur_weights import Checkpoint, CheckpointError
+from augur_weights.layout import read_index
 
 Tensors = dict[str, torch.Tensor]
 Write = Callable[..., Path]
@@ -247,6 +248,20 @@ def test_a_link_to_itself_is_told_with_what_to_do(
     path = folder / "generation_config.json"
     assert message.startswith(f"{path}: is a link that leads to no file (to {path.name}). ")
     assert message.endswith("or fetch it again.")
+
+
+def test_the_index_is_read_once(
+    tensors: Tensors, write_checkpoint: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, read = write_checkpoint(tensors, index=True), []
+
+    def note(path: Path) -> dict[str, str]:
+        read.append(path)
+        return read_index(path)
+
+    monkeypatch.setattr("augur_weights.layout.read_index", note)
+    assert Checkpoint(folder).names == tuple(sorted(tensors))
+    assert read == [folder / "model.safetensors.index.json"]
 
 
 @pytest.mark.parametrize("config", [True, False], ids=["with config.json", "without"])

@@ -48,8 +48,9 @@ def test_no_name_and_the_default_name_lead_to_the_embedded_model(
 @pytest.mark.parametrize("name", ["model.gguf", "MODEL.GGUF"])
 def test_a_gguf_file_is_imported(name: str, doors: list[tuple[Any, ...]], tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"GGUF")
-    assert resolve(name, cache_dir=tmp_path) == tmp_path / "gguf"
-    assert doors == [("gguf", Path(name), {"cache_dir": tmp_path, "progress": None})]
+    assert resolve(name, cache_dir=tmp_path, check_config=print) == tmp_path / "gguf"
+    options = {"cache_dir": tmp_path, "progress": None, "check_config": print}
+    assert doors == [("gguf", Path(name), options)]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_what_is_not_here_and_looks_like_a_hub_name_goes_to_the_hub(
     source: str, repo_id: str, revision: str | None, doors: list[tuple[Any, ...]]
 ) -> None:
     resolve(source)
-    assert doors == [("hub", repo_id, revision, {"cache_dir": None})]
+    assert doors == [("hub", repo_id, revision, {"cache_dir": None, "check_config": None})]
 
 
 @pytest.mark.parametrize("source", ["org/name", "org/name@v1", "./org/name"])

@@ -67,6 +67,12 @@ def test_a_folder_without_a_readable_config_is_an_error(tmp_path: Path, text: st
         resolve_config(tmp_path)
 
 
+def test_a_folder_of_an_adapter_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").touch()
+    with pytest.raises(CheckpointError, match="holds an adapter"):
+        resolve_config(tmp_path)
+
+
 @pytest.mark.parametrize("source", ["", "./nowhere", "nowhere.gguf", "org/name@"])
 def test_a_name_that_leads_nowhere_is_refused_as_by_resolve(source: str) -> None:
     with pytest.raises(SourceError) as refusal:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from augur_weights.strict_json import StrictJSONError, parse_json
+from augur_weights import StrictJSONError, parse_json
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from augur_weights.layout import (
     INDEX_NAME,
     WEIGHTS_NAME,
     read_json_object,
-    require_checkpoint,
+    require_config,
     require_weights,
 )
 from augur_weights.links import refuse_foreign_links
@@ -48,8 +48,10 @@ class Checkpoint:
                 index and the files disagree, or the weights are quantised.
         """
         self._folder = Path(folder)
-        weights = require_checkpoint(self._folder)
-        used = (CONFIG_NAME, GENERATION_CONFIG_NAME, INDEX_NAME, *weights)
+        require_config(self._folder)
+        weight_map = require_weights(self._folder)
+        weights = {WEIGHTS_NAME} if weight_map is None else set(weight_map.values())
+        used = (CONFIG_NAME, GENERATION_CONFIG_NAME, INDEX_NAME, *sorted(weights))
         refuse_foreign_links(self._folder, used)
         self._config = read_json_object(self._folder / CONFIG_NAME)
         _refuse_quantized(self._folder / CONFIG_NAME, self._config)
@@ -57,7 +59,7 @@ class Checkpoint:
         self._generation_config = (
             read_json_object(generation_path) if os.path.lexists(generation_path) else {}
         )
-        self._entries = _read_entries(self._folder)
+        self._entries = _read_entries(self._folder, weight_map)
 
     @property
     def folder(self) -> Path:
@@ -142,8 +144,7 @@ class Checkpoint:
             ) from None
 
 
-def _read_entries(folder: Path) -> dict[str, TensorEntry]:
-    weight_map = require_weights(folder)
+def _read_entries(folder: Path, weight_map: dict[str, str] | None) -> dict[str, TensorEntry]:
     if weight_map is None:
         return read_header(folder / WEIGHTS_NAME)
     headers = {shard: read_header(folder / shard) for shard in sorted(set(weight_map.values()))}

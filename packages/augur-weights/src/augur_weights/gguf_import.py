@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,11 @@ _OTHER_FILES_BYTES = 32 * 2**20
 
 
 def import_gguf(
-    path: Path, *, cache_dir: Path | None = None, progress: Progress | None = None
+    path: Path,
+    *,
+    cache_dir: Path | None = None,
+    progress: Progress | None = None,
+    check_config: Callable[[dict[str, Any]], object] | None = None,
 ) -> Path:
     """Import a GGUF file once and return its checkpoint folder.
 
@@ -34,6 +39,8 @@ def import_gguf(
         path: the file.
         cache_dir: the cache, by default ``cache_directory()``.
         progress: told the stage "import" in bytes written.
+        check_config: given what ``config.json`` will say, before anything is written; what it
+            raises is raised. Not called where the file was imported before.
 
     Raises:
         GGUFError: the file cannot be read or holds what is not supported, or the ``gguf`` package
@@ -48,7 +55,13 @@ def import_gguf(
     origin = f"{path}, {status.st_size} bytes, changed at {status.st_mtime_ns} ns"
     key = hashlib.sha256(origin.encode("utf-8")).hexdigest()[:16]
     folder = (cache_dir or cache_directory()) / "imports" / f"{path.stem}-{key}"
-    return make_once(folder, origin, lambda building: write_checkpoint(path, building, progress))
+
+    def build(building: Path) -> None:
+        if check_config is not None:
+            check_config(read_gguf_config(path))
+        write_checkpoint(path, building, progress)
+
+    return make_once(folder, origin, build)
 
 
 def read_gguf_config(path: Path) -> dict[str, Any]:

@@ -6,13 +6,14 @@ as its users know them. What is decided here is which files are fetched.
 """
 
 import glob
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 from huggingface_hub import constants, snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-from augur_weights.errors import SourceError, WeightsError
+from augur_weights.errors import SourceError
 from augur_weights.hub_errors import (
     NOT_A_NAME,
     what_the_cache_lacks,
@@ -26,6 +27,7 @@ from augur_weights.layout import (
     INDEX_NAME,
     WEIGHTS_NAME,
     read_index,
+    read_json_object,
 )
 
 # All that is ever fetched besides the weights.
@@ -45,7 +47,11 @@ _SMALL_FILES = (
 
 
 def hub_checkpoint(
-    repo_id: str, revision: str | None = None, *, cache_dir: Path | None = None
+    repo_id: str,
+    revision: str | None = None,
+    *,
+    cache_dir: Path | None = None,
+    check_config: Callable[[dict[str, Any]], object] | None = None,
 ) -> Path:
     """Fetch what is needed of a Hub model, or find it in the cache.
 
@@ -57,6 +63,8 @@ def hub_checkpoint(
         repo_id: the repository, ``org/name``.
         revision: a branch, a tag or a commit; the default branch if ``None``.
         cache_dir: the cache folder, huggingface_hub's own if ``None``.
+        check_config: given what ``config.json`` says before weights are fetched; what it raises is
+            raised.
 
     Returns:
         The snapshot's folder in the cache.
@@ -64,9 +72,19 @@ def hub_checkpoint(
     Raises:
         SourceError: there is no such repository or revision, it may not be read, it cannot be
             reached and is not in the cache, or it has no safetensors checkpoint.
-        CheckpointError: the repository's index is malformed.
+        CheckpointError: the repository's config or index is malformed.
     """
-    return _fetched(_fetch_checkpoint, repo_id, revision, cache_dir)
+    # The index first: it decides which weights are needed.
+    folder = _fetched(_SMALL_FILES, [CONFIG_NAME], repo_id, revision, cache_dir)
+    if check_config is not None:
+        check_config(read_json_object(folder / CONFIG_NAME))
+    index = folder / INDEX_NAME
+    weights = sorted(set(read_index(index).values())) if index.exists() else [WEIGHTS_NAME]
+    if not _missing(folder, weights):
+        # Without a network, another look would wait through its retries for nothing.
+        return folder
+    names = (*_SMALL_FILES, *weights)
+    return _fetched(names, weights, repo_id, revision, cache_dir, commit=folder.name)
 
 
 def hub_config(repo_id: str, revision: str | None = None, *, cache_dir: Path | None = None) -> Path:
@@ -84,26 +102,27 @@ def hub_config(repo_id: str, revision: str | None = None, *, cache_dir: Path | N
         SourceError: there is no such repository, revision or file, it may not be read, or it cannot
             be reached and is not in the cache.
     """
-    return _fetched(_fetch_config, repo_id, revision, cache_dir) / CONFIG_NAME
+    return _fetched((CONFIG_NAME,), [CONFIG_NAME], repo_id, revision, cache_dir) / CONFIG_NAME
 
 
-class _Fetch(Protocol):
-    """Fetches files of a repository."""
+def _fetched(
+    names: tuple[str, ...],
+    needed: list[str],
+    repo_id: str,
+    revision: str | None,
+    cache_dir: Path | None,
+    *,
+    commit: str | None = None,
+) -> Path:
+    """The snapshot's folder, with those of ``names`` that there are and all of ``needed``.
 
-    def __call__(
-        self, repo_id: str, revision: str | None, cache: Path, *, local_files_only: bool = False
-    ) -> tuple[Path, list[str]]:
-        """The snapshot's folder, and which files that are needed are not in it."""
-
-
-def _fetched(fetch: _Fetch, repo_id: str, revision: str | None, cache_dir: Path | None) -> Path:
-    """The snapshot's folder, with everything that ``fetch`` needs in it."""
+    A second step names the ``commit`` that the first one found, so that both see the same state of
+    the repository.
+    """
     cache = Path(cache_dir or constants.HF_HUB_CACHE)
     model = f'Hub model "{repo_id}" (revision "{revision or constants.DEFAULT_REVISION}")'
     try:
-        folder, missing = fetch(repo_id, revision, cache)
-    except WeightsError:
-        raise
+        folder = _snapshot(repo_id, commit or revision, names, cache)
     except HFValidationError:
         raise SourceError(f'"{repo_id}" {NOT_A_NAME}') from None
     except HfHubHTTPError as error:
@@ -114,38 +133,30 @@ def _fetched(fetch: _Fetch, repo_id: str, revision: str | None, cache_dir: Path 
             raise SourceError(f"{model}: {answer}") from None
         # huggingface_hub itself turns to the cache where it cannot connect, but not where a
         # connection breaks later or a proxy is in the way.
-        return _from_cache(fetch, repo_id, revision, cache, model, error)
-    if missing:
+        try:
+            folder = _snapshot(repo_id, commit or revision, names, cache, local_files_only=True)
+        except OSError as cache_error:  # LocalEntryNotFoundError, or the cache cannot be read
+            lacking = what_the_cache_lacks(cache, cache_error)
+            raise SourceError(f"{model}: {why_not_reached(cache, error, lacking)}") from None
+        if missing := _missing(folder, needed):
+            lacking = f"{', '.join(missing)} missing from the copy in the cache, {folder}"
+            raise SourceError(f"{model}: {why_not_reached(cache, error, lacking)}") from None
+    if missing := _missing(folder, needed):
         raise SourceError(f"{model}: {why_not_whole(repo_id, folder, missing)}")
     return folder
 
 
-def _fetch_checkpoint(
-    repo_id: str, revision: str | None, cache: Path, *, local_files_only: bool = False
-) -> tuple[Path, list[str]]:
-    # The index first: it decides which weights are needed. The second call names the commit that
-    # the first one found, so both see the same state of the repository; it is left out where it has
-    # nothing to fetch, because without a network it would wait through its retries for nothing.
-    folder = _snapshot(repo_id, revision, _SMALL_FILES, cache, local_files_only)
-    if (folder / INDEX_NAME).exists():
-        weights = sorted(set(read_index(folder / INDEX_NAME).values()))
-    else:
-        weights = [WEIGHTS_NAME]
-    if not all((folder / name).is_file() for name in weights):
-        names = (*_SMALL_FILES, *weights)
-        folder = _snapshot(repo_id, folder.name, names, cache, local_files_only)
-    return folder, [name for name in (CONFIG_NAME, *weights) if not (folder / name).is_file()]
-
-
-def _fetch_config(
-    repo_id: str, revision: str | None, cache: Path, *, local_files_only: bool = False
-) -> tuple[Path, list[str]]:
-    folder = _snapshot(repo_id, revision, (CONFIG_NAME,), cache, local_files_only)
-    return folder, [] if (folder / CONFIG_NAME).is_file() else [CONFIG_NAME]
+def _missing(folder: Path, names: list[str]) -> list[str]:
+    return [name for name in names if not (folder / name).is_file()]
 
 
 def _snapshot(
-    repo_id: str, revision: str | None, names: tuple[str, ...], cache: Path, local_files_only: bool
+    repo_id: str,
+    revision: str | None,
+    names: tuple[str, ...],
+    cache: Path,
+    *,
+    local_files_only: bool = False,
 ) -> Path:
     return Path(
         snapshot_download(
@@ -157,22 +168,3 @@ def _snapshot(
             local_files_only=local_files_only,
         )
     )
-
-
-def _from_cache(
-    fetch: _Fetch,
-    repo_id: str,
-    revision: str | None,
-    cache: Path,
-    model: str,
-    error: Exception,
-) -> Path:
-    try:
-        folder, missing = fetch(repo_id, revision, cache, local_files_only=True)
-    except OSError as cache_error:  # LocalEntryNotFoundError, or the cache cannot be read
-        lacking = what_the_cache_lacks(cache, cache_error)
-        raise SourceError(f"{model}: {why_not_reached(cache, error, lacking)}") from None
-    if missing:
-        lacking = f"{', '.join(missing)} missing from the copy in the cache, {folder}"
-        raise SourceError(f"{model}: {why_not_reached(cache, error, lacking)}")
-    return folder

@@ -114,6 +114,22 @@ def read_index(path: Path) -> dict[str, str]:
     return weight_map
 
 
+def require_config(folder: Path) -> None:
+    """Check that a folder looks like a checkpoint: it has a config.
+
+    Raises:
+        CheckpointError: it has none.
+    """
+    if is_file(folder / CONFIG_NAME):
+        return
+    if folder.is_dir() and is_adapter(_names(folder)):
+        raise CheckpointError(f"{folder}: {ADAPTER}")
+    raise CheckpointError(
+        f"{folder}: has no {CONFIG_NAME}, so it is not a checkpoint folder. Expected "
+        f"{CONFIG_NAME} and {WEIGHTS_NAME} (or {INDEX_NAME} and the files it names)."
+    )
+
+
 def require_weights(folder: Path) -> dict[str, str] | None:
     """Find the weights of a folder, without opening them.
 
@@ -139,26 +155,6 @@ def require_weights(folder: Path) -> dict[str, str] | None:
     if not is_file(folder / WEIGHTS_NAME):
         raise CheckpointError(f"{folder}: {_why_no_weights(folder)}")
     return None
-
-
-def require_checkpoint(folder: Path) -> list[str]:
-    """Check that a folder looks like a checkpoint: a config, and weights in safetensors.
-
-    Returns:
-        The names of the files that hold the weights, sorted.
-
-    Raises:
-        CheckpointError: something is missing, or the weights are in a format that is refused.
-    """
-    if not is_file(folder / CONFIG_NAME):
-        if folder.is_dir() and is_adapter(_names(folder)):
-            raise CheckpointError(f"{folder}: {ADAPTER}")
-        raise CheckpointError(
-            f"{folder}: has no {CONFIG_NAME}, so it is not a checkpoint folder. Expected "
-            f"{CONFIG_NAME} and {WEIGHTS_NAME} (or {INDEX_NAME} and the files it names)."
-        )
-    weight_map = require_weights(folder)
-    return [WEIGHTS_NAME] if weight_map is None else sorted(set(weight_map.values()))
 
 
 def is_adapter(names: Iterable[str]) -> bool:

@@ -1,12 +1,13 @@
 """From what a person names to a checkpoint folder."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from augur_weights.embedded import DEFAULT_MODEL, embedded_checkpoint
 from augur_weights.errors import SourceError
 from augur_weights.gguf_import import import_gguf, read_gguf_config
-from augur_weights.layout import CONFIG_NAME, read_json_object, require_checkpoint
+from augur_weights.layout import CONFIG_NAME, read_json_object, require_config, require_weights
 from augur_weights.progress import Progress
 
 
@@ -15,6 +16,7 @@ def resolve(
     *,
     cache_dir: Path | None = None,
     progress: Progress | None = None,
+    check_config: Callable[[dict[str, Any]], object] | None = None,
 ) -> Path:
     """Turn a name into a checkpoint folder, fetching or importing what it stands for.
 
@@ -34,6 +36,9 @@ def resolve(
             what is imported, huggingface_hub's (HF_HOME, HF_HUB_CACHE) for what is fetched.
         progress: told how far an import has come. Downloads show huggingface_hub's own progress
             bars on stderr (HF_HUB_DISABLE_PROGRESS_BARS turns them off).
+        check_config: given what config.json says, once, before weights are fetched, imported or
+            looked for; what it raises is raised. Not called for a GGUF file that was imported
+            before, nor for the default model, which is always the same.
 
     Returns:
         A folder with config.json and weights in safetensors.
@@ -48,14 +53,18 @@ def resolve(
         return embedded_checkpoint(cache_dir=cache_dir, progress=progress)
     path = _expanded(source)
     if _is_folder(path):
-        require_checkpoint(path)
+        require_config(path)
+        if check_config is not None:
+            check_config(read_json_object(path / CONFIG_NAME))
+        require_weights(path)
         return path
     if _is_gguf(path):
-        return import_gguf(path, cache_dir=cache_dir, progress=progress)
+        return import_gguf(path, cache_dir=cache_dir, progress=progress, check_config=check_config)
     # Here, because huggingface_hub takes half a second to import and few runs need it.
     from augur_weights.hub import hub_checkpoint  # noqa: PLC0415
 
-    return hub_checkpoint(*_hub_name(source, path), cache_dir=cache_dir)
+    repo_id, revision = _hub_name(source, path)
+    return hub_checkpoint(repo_id, revision, cache_dir=cache_dir, check_config=check_config)
 
 
 def resolve_config(
@@ -85,6 +94,7 @@ def resolve_config(
         return read_json_object(folder / CONFIG_NAME)
     path = _expanded(source)
     if _is_folder(path):
+        require_config(path)
         return read_json_object(path / CONFIG_NAME)
     if _is_gguf(path):
         return read_gguf_config(path)
