@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from augur_model import QwenConfig
 from augur_tok import Tokenizer
 from augur_weights import DEFAULT_MODEL, Checkpoint
 from benchmark.bench_object import as_json, bench_object, run_environment
@@ -38,6 +37,7 @@ from console import (
     stderr,
 )
 from devices import DTypeName, choose_device
+from engine import read_config
 from model_source import resolve_model
 from output_paths import OutputPathError, check_output_file, check_output_folder
 from proof.errors import ProofError
@@ -103,7 +103,7 @@ def main(
         chosen_device = choose_device(device)
         with progress_bars() as bars:
             folder = resolve_model(model, progress=bars)
-        size = ModelSize(QwenConfig.from_dict(Checkpoint(folder).config))
+        size = ModelSize(read_config(Checkpoint(folder)))
         settings = Settings(
             folder=folder,
             device=str(chosen_device),

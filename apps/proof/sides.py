@@ -7,7 +7,7 @@ from attention_choice import AttentionName
 from augur_model import Ops, QwenConfig
 from augur_weights import Checkpoint, Progress
 from devices import DTYPES, DTypeName, choose_device
-from engine import Engine
+from engine import Engine, read_config
 from model_source import resolve_model
 from proof.candidate import candidate_answer
 from proof.compare import Comparison, compare
@@ -130,7 +130,7 @@ def _open_referee(setting: Setting, progress: Progress) -> tuple[Referee, QwenCo
     device, dtype = choose_device(setting.device), DTYPES[setting.dtype]
     folder = resolve_model(setting.model, progress=progress)
     # What augur does not support is refused now, not after minutes of the referee's work.
-    config = QwenConfig.from_dict(Checkpoint(folder).config)
+    config = read_config(Checkpoint(folder))
     return Referee.load(folder, device=device, dtype=dtype), config
 
 
