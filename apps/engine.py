@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -127,19 +128,20 @@ class Engine:
         """
         if thinking is None:
             return self.tokenizer.encode_chat(messages, add_generation_prompt=True)
-        self._check_thinking(messages)
-        return self.tokenizer.encode_chat(
-            messages, add_generation_prompt=True, enable_thinking=thinking
-        )
-
-    def _check_thinking(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """A template that writes the same either way does not know the choice."""
-        write = self.tokenizer.apply_chat_template
-        if write(messages, enable_thinking=True) == write(messages, enable_thinking=False):
+        if not self._thinking_is_a_choice:
             raise PromptError(
                 "the checkpoint's chat template writes the same with thinking and without: it "
                 "leaves no choice. Leave --thinking and --no-thinking out"
             )
+        return self.tokenizer.encode_chat(
+            messages, add_generation_prompt=True, enable_thinking=thinking
+        )
+
+    @cached_property
+    def _thinking_is_a_choice(self) -> bool:
+        """A template that writes the same either way does not know the choice."""
+        write, hello = self.tokenizer.apply_chat_template, [{"role": "user", "content": "Hello"}]
+        return write(hello, enable_thinking=True) != write(hello, enable_thinking=False)
 
     def generate(
         self,

@@ -17,7 +17,7 @@ from chatting.messages import (
     without_oldest_turn,
     without_system,
 )
-from engine import PREFILL_CHUNK, Engine
+from engine import Engine
 from generation_options import GenerationOptions
 
 WhenFull = Literal["refuse", "drop"]
@@ -38,7 +38,6 @@ class Conversation:
         when_full: what happens when the next answer may not fit: "refuse" raises, "drop" leaves out
             the oldest turns. The system message stays.
         thinking: whether the model is to think before it answers; None leaves it to the template.
-        chunk_size: prompt tokens for each forward pass.
 
     Raises:
         ConversationError: the checkpoint has no chat template, or the context no such size.
@@ -54,7 +53,6 @@ class Conversation:
         *,
         when_full: WhenFull = "refuse",
         thinking: bool | None = None,
-        chunk_size: int = PREFILL_CHUNK,
     ) -> None:
         if not engine.tokenizer.has_chat_template:
             raise ConversationError(
@@ -65,7 +63,6 @@ class Conversation:
         self._engine = engine
         self._when_full = when_full
         self._thinking = thinking
-        self._chunk_size = chunk_size
         self._messages: Messages = ()
         self._check(())
         self._cache = make_cache(engine, context)
@@ -185,7 +182,6 @@ class Conversation:
             options,
             cache=self._cache,
             earlier_token_ids=token_ids[:num_reused],
-            chunk_size=self._chunk_size,
         )
         try:
             yield Answer(token_ids, num_reused, dropped, stream)

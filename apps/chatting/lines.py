@@ -3,13 +3,7 @@
 import sys
 from typing import BinaryIO, Protocol
 
-from prompt_toolkit import PromptSession
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.output import create_output
-
 from chatting.errors import ConversationError
-
-PROMPT = "> "
 
 
 class Lines(Protocol):
@@ -27,24 +21,6 @@ class Lines(Protocol):
             ConversationError: the text cannot be read; the next one can.
         """
         ...
-
-
-class TerminalLines:
-    """Line editing, a history of this session, and pasted text of several lines as one.
-
-    The prompt goes to stderr: stdout is for the answers.
-    """
-
-    is_interactive = True
-
-    def __init__(self) -> None:
-        self._session: PromptSession[str] = PromptSession(
-            PROMPT, key_bindings=_newline_keys(), output=create_output(sys.stderr)
-        )
-
-    def read(self) -> str:
-        """See `Lines.read`."""
-        return self._session.prompt()
 
 
 class PipedLines:
@@ -76,15 +52,8 @@ def open_lines() -> Lines:
     if sys.stdin is None:
         raise ConversationError("stdin is closed; there is nothing to read messages from")
     if sys.stdin.isatty() and sys.stderr.isatty():
+        # Not for a pipe: its library takes a third of a second to import.
+        from chatting.terminal_lines import TerminalLines  # noqa: PLC0415
+
         return TerminalLines()
     return PipedLines(sys.stdin.buffer)
-
-
-def _newline_keys() -> KeyBindings:
-    keys = KeyBindings()
-
-    @keys.add("escape", "enter")
-    def _insert_newline(event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text("\n")
-
-    return keys

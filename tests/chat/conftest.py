@@ -1,4 +1,5 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,3 +25,28 @@ def load_engine() -> Callable[[Path], Engine]:
 @pytest.fixture(scope="session")
 def engine(chat_folder: Path, load_engine: Callable[[Path], Engine]) -> Engine:
     return load_engine(chat_folder)
+
+
+@pytest.fixture
+def at_forward_pass(
+    engine: Engine,
+) -> Callable[[int, Callable[[], object]], AbstractContextManager[None]]:
+    """While the block runs, something is done within a forward pass, the first being 1."""
+
+    @contextmanager
+    def within(forward_pass: int, do: Callable[[], object]) -> Iterator[None]:
+        passes = 0
+
+        def count(*_arguments: object) -> None:
+            nonlocal passes
+            passes += 1
+            if passes == forward_pass:
+                do()
+
+        handle = engine.model.model.layers[1].register_forward_pre_hook(count)
+        try:
+            yield
+        finally:
+            handle.remove()
+
+    return within

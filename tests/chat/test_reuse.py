@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from augur_gen import SamplingParams
+from augur_tok import Tokenizer
 from chat_turns import TEXTS, ask, fed_lengths, fresh_answers, fresh_ids, only, write_chatty
 from chatting.conversation import Conversation, common_prefix_length
 from chatting.messages import Message
@@ -78,12 +79,10 @@ def test_five_turns_give_the_tokens_of_five_fresh_runs_and_feed_only_what_is_new
     assert "eos" in {result.finish_reason for result in fresh}
 
 
-def check_turns(
-    engine: Engine, options: GenerationOptions, **conversation_options: object
-) -> list[bool]:
+def check_turns(engine: Engine, options: GenerationOptions) -> list[bool]:
     """Check five turns and what they feed; tell of each answer whether all of it was reused."""
     fresh = fresh_answers(engine, TEXTS, options)
-    conversation = Conversation(engine, 2048, **conversation_options)
+    conversation = Conversation(engine, 2048)
     messages: list[dict[str, str]] = []
     cached: list[int] = []
     wholly_reused = []
@@ -130,13 +129,24 @@ def test_thoughts_that_the_template_leaves_out_later_are_not_taken_from_the_cach
     assert second.num_reused == len(first.prompt_token_ids) - len(engine.tokenizer.encode(opening))
 
 
+def test_a_template_is_asked_once_whether_thinking_is_a_choice(
+    tmp_path: Path, load_engine: Callable[[Path], Engine], monkeypatch: pytest.MonkeyPatch
+):
+    engine = load_engine(write_chatty(tmp_path / "asked", chat_template=THINKS))
+    asked = []
+    write = Tokenizer.apply_chat_template
+    monkeypatch.setattr(
+        Tokenizer, "apply_chat_template", lambda *a, **k: asked.append(k) or write(*a, **k)
+    )
+    conversation = Conversation(engine, 1024, thinking=False)
+    ask(conversation, "Hello", digits(engine))
+    ask(conversation, "Again", digits(engine))
+    assert asked == [{"enable_thinking": True}, {"enable_thinking": False}]
+
+
 def test_a_template_without_a_choice_about_thinking_refuses_one(engine: Engine):
     with pytest.raises(PromptError, match="leaves no choice"):
         Conversation(engine, 512, thinking=True)
-
-
-def test_the_prompt_may_be_fed_in_chunks(engine: Engine):
-    assert all(check_turns(engine, digits(engine), chunk_size=7))
 
 
 def test_a_repetition_penalty_counts_what_the_cache_holds(engine: Engine):

@@ -1,6 +1,8 @@
 """What nobody foresaw, in a command or an answer: one line, and the session lives."""
 
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -60,21 +62,19 @@ def test_an_unforeseen_error_in_a_command_ends_nothing(
 
 @pytest.mark.parametrize("forward_pass", [1, 3])
 def test_an_unforeseen_error_in_an_answer_keeps_what_was_said(
-    engine: Engine, talk: Talk, capsys: pytest.CaptureFixture[str], forward_pass: int
+    talk: Talk,
+    capsys: pytest.CaptureFixture[str],
+    at_forward_pass: Callable[[int, Callable[[], object]], AbstractContextManager[None]],
+    forward_pass: int,
 ):
     run_session(talk, Script("Hello"))
     before = talk.conversation.messages
-    passes = 0
 
-    def breaks(*_arguments: object) -> None:
-        nonlocal passes
-        passes += 1
-        if passes == forward_pass:
-            raise KeyError("x")
+    def breaks() -> None:
+        raise KeyError("x")
 
-    handle = engine.model.model.layers[1].register_forward_pre_hook(breaks)
-    assert run_session(talk, Script("Broken")) == 1
-    handle.remove()
+    with at_forward_pass(forward_pass, breaks):
+        assert run_session(talk, Script("Broken")) == 1
     assert "internal error: KeyError: 'x'" in capsys.readouterr().err
     num_tokens = len(talk.last_answer.result().token_ids)
     if forward_pass == 1:

@@ -1,7 +1,8 @@
 """An answer that is left before its end, and what comes after it."""
 
 import signal
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 
 import pytest
 import torch
@@ -12,10 +13,19 @@ from chatting.conversation import Conversation
 from chatting.errors import ConversationError
 from chatting.messages import Message
 from chatting.talk import Talk
-from engine import Engine
+from engine import PREFILL_CHUNK, Engine
 from generation_options import GenerationOptions
 
 QUESTION = Message("user", "Count.")
+AtForwardPass = Callable[[int, Callable[[], object]], AbstractContextManager[None]]
+
+
+def break_off() -> None:
+    raise KeyboardInterrupt
+
+
+def press_ctrl_c() -> None:
+    signal.raise_signal(signal.SIGINT)
 
 
 @pytest.fixture
@@ -78,29 +88,22 @@ def test_a_block_left_by_an_error_keeps_what_was_said(
     check_goes_on(engine, conversation, options)
 
 
-def break_at(engine: Engine, forward_pass: int) -> torch.utils.hooks.RemovableHandle:
-    """Interrupt a forward pass within its second layer."""
-    passes = 0
-
-    def interrupt(*_arguments: object) -> None:
-        nonlocal passes
-        passes += 1
-        if passes == forward_pass:
-            raise KeyboardInterrupt
-
-    return engine.model.model.layers[1].register_forward_pre_hook(interrupt)
-
-
 @pytest.mark.parametrize("forward_pass", [1, 2, 4], ids=["prefill", "first decode", "third decode"])
 def test_a_forward_pass_that_broke_off_leaves_a_sound_cache(
-    engine: Engine, conversation: Conversation, options: GenerationOptions, forward_pass: int
+    engine: Engine,
+    conversation: Conversation,
+    options: GenerationOptions,
+    forward_pass: int,
+    at_forward_pass: AtForwardPass,
 ):
     ask(conversation, "Hello", options)
     before = conversation.messages
-    handle = break_at(engine, forward_pass)
-    with pytest.raises(KeyboardInterrupt), conversation.ask("Count.", options) as answer:
+    with (
+        at_forward_pass(forward_pass, break_off),
+        pytest.raises(KeyboardInterrupt),
+        conversation.ask("Count.", options) as answer,
+    ):
         list(answer)
-    handle.remove()
     num_tokens = forward_pass - 1
     assert len(answer.result().token_ids) == num_tokens
     if num_tokens == 0:
@@ -112,28 +115,35 @@ def test_a_forward_pass_that_broke_off_leaves_a_sound_cache(
 
 
 def test_what_a_stop_string_held_back_when_a_forward_pass_broke_off_was_said(
-    engine: Engine, conversation: Conversation, options: GenerationOptions
+    engine: Engine,
+    conversation: Conversation,
+    options: GenerationOptions,
+    at_forward_pass: AtForwardPass,
 ):
     said = engine.tokenizer.decode(fresh_answer(engine, [vars(QUESTION)], options).token_ids[:2])
     waits = GenerationOptions(12, options.sampling, stop_strings=(f"{said[1]}!",))
-    handle = break_at(engine, 3)
-    with suppress(KeyboardInterrupt), conversation.ask(QUESTION.content, waits) as answer:
+    with (
+        at_forward_pass(3, break_off),
+        suppress(KeyboardInterrupt),
+        conversation.ask(QUESTION.content, waits) as answer,
+    ):
         list(answer)
-    handle.remove()
     assert conversation.messages[-1] == Message("assistant", said)
 
 
 def test_chunks_that_were_fed_before_a_stop_are_not_fed_again(
-    engine: Engine, options: GenerationOptions
+    engine: Engine, options: GenerationOptions, at_forward_pass: AtForwardPass
 ):
-    conversation = Conversation(engine, 1024, chunk_size=8)
-    handle = break_at(engine, 3)
-    text = "A long message. " * 4
-    with pytest.raises(KeyboardInterrupt), conversation.ask(text, options) as answer:
+    conversation = Conversation(engine, 4096)
+    text = "A long message. " * 200
+    with (
+        at_forward_pass(3, break_off),
+        pytest.raises(KeyboardInterrupt),
+        conversation.ask(text, options) as answer,
+    ):
         list(answer)
-    handle.remove()
     assert conversation.messages == ()
-    assert ask(conversation, text, options).num_reused == 16
+    assert ask(conversation, text, options).num_reused == 2 * PREFILL_CHUNK
 
 
 def test_options_that_leave_no_choice_are_an_error_and_change_nothing(
@@ -168,30 +178,18 @@ def test_an_unanswered_message_takes_no_other_after_it(
     assert conversation.messages == (QUESTION, Message("assistant", said))
 
 
-def press_ctrl_c_at(engine: Engine, forward_pass: int) -> torch.utils.hooks.RemovableHandle:
-    passes = 0
-
-    def press(*_arguments: object) -> None:
-        nonlocal passes
-        passes += 1
-        if passes == forward_pass:
-            signal.raise_signal(signal.SIGINT)
-
-    return engine.model.model.layers[1].register_forward_pre_hook(press)
-
-
 def test_ctrl_c_ends_an_answer_with_the_token_under_way(
     engine: Engine,
     conversation: Conversation,
     options: GenerationOptions,
     capsys: pytest.CaptureFixture[str],
+    at_forward_pass: AtForwardPass,
 ):
     before = signal.getsignal(signal.SIGINT)
     whole = fresh_answer(engine, [vars(QUESTION)], options)
-    handle = press_ctrl_c_at(engine, 2)
     talk = Talk(conversation, options, is_interactive=True)
-    talk.send(QUESTION.content)
-    handle.remove()
+    with at_forward_pass(2, press_ctrl_c):
+        talk.send(QUESTION.content)
     out, err = capsys.readouterr()
     assert out == engine.tokenizer.decode(whole.token_ids[:2]) + "\n"
     assert err == "stopped; what was said is kept\n"
@@ -201,15 +199,14 @@ def test_ctrl_c_ends_an_answer_with_the_token_under_way(
 
 
 def test_ctrl_c_before_the_first_token_takes_the_message_back(
-    engine: Engine,
     conversation: Conversation,
     options: GenerationOptions,
     capsys: pytest.CaptureFixture[str],
+    at_forward_pass: AtForwardPass,
 ):
-    handle = press_ctrl_c_at(engine, 1)
     talk = Talk(conversation, options, is_interactive=True)
-    talk.send(QUESTION.content)
-    handle.remove()
+    with at_forward_pass(1, press_ctrl_c):
+        talk.send(QUESTION.content)
     assert capsys.readouterr() == (
         "",
         "stopped before the first token; the message was taken back\n",
@@ -220,9 +217,10 @@ def test_ctrl_c_before_the_first_token_takes_the_message_back(
 
 @pytest.mark.parametrize("forward_pass", [1, 2])
 def test_where_nobody_is_there_ctrl_c_ends_the_program(
-    engine: Engine, conversation: Conversation, options: GenerationOptions, forward_pass: int
+    conversation: Conversation,
+    options: GenerationOptions,
+    forward_pass: int,
+    at_forward_pass: AtForwardPass,
 ):
-    handle = press_ctrl_c_at(engine, forward_pass)
-    with pytest.raises(KeyboardInterrupt):
+    with at_forward_pass(forward_pass, press_ctrl_c), pytest.raises(KeyboardInterrupt):
         Talk(conversation, options, is_interactive=False).send(QUESTION.content)
-    handle.remove()

@@ -1,11 +1,13 @@
 """apps/chat.py in a terminal: typed lines, Ctrl-C, Ctrl-D."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 from augur_tok import Tokenizer
-from chatting.lines import PROMPT
 from chatting.session import HINT
+from chatting.terminal_lines import PROMPT
 from program_run import APPS
 from terminal import CTRL_C, CTRL_D, ENTER, Terminal
 
@@ -14,9 +16,9 @@ def test_a_person_talks_stops_answers_and_leaves(chat_folder: Path, tmp_path: Pa
     tokenizer = Tokenizer.from_folder(chat_folder)
     # Digits without end, so that only Ctrl-C ends an answer.
     digits = [f"--logit-bias={tokenizer.token_id(digit)}=100" for digit in "0123456789"]
-    arguments = ("--model", chat_folder, "--device", "cpu", "--max-new-tokens", "3000", *digits)
+    arguments = ("--model", chat_folder, "--device", "cpu", "--dtype", "float32", *digits)
     hint = HINT.split(";")[0]
-    with Terminal(APPS / "chat.py", *arguments) as terminal:
+    with Terminal(APPS / "chat.py", *arguments, "--max-new-tokens", "3000") as terminal:
         terminal.expect("context 4096 tokens, 1.0 MB")
         terminal.expect(hint)
         terminal.expect(PROMPT.strip())
@@ -69,3 +71,11 @@ def test_ctrl_d_during_an_answer_ends_after_it(chat_folder: Path):
         terminal.type(CTRL_D)
         terminal.expect("cut at 600 tokens")
         assert terminal.exit_status() == 0
+
+
+def test_the_library_for_terminals_is_not_loaded_before_there_is_one():
+    found = "import chat, sys; print('prompt_toolkit' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", found], cwd=APPS, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"

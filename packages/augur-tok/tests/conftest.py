@@ -77,7 +77,8 @@ def bounded() -> Iterator[None]:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     before = resource.getrlimit(resource.RLIMIT_AS)
     handler = signal.signal(signal.SIGPROF, out_of_time)
-    resource.setrlimit(resource.RLIMIT_AS, (pages * os.sysconf("SC_PAGE_SIZE") + MOST_BYTES, -1))
+    most = pages * os.sysconf("SC_PAGE_SIZE") + MOST_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (most, before[1]))
     signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
     try:
         yield

@@ -52,6 +52,26 @@ def test_a_file_too_large_for_a_tokenizer_is_not_read(
         Tokenizer.from_folder(edited)
 
 
+def test_more_added_tokens_than_can_be_looked_for_are_refused(
+    folder: Path, with_files: Copier
+) -> None:
+    document = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    last = document["added_tokens"][-1]
+    added = {**last, "id": last["id"] + 1, "content": "x" * 500_000}
+    document["added_tokens"].append(added)
+    with pytest.raises(TokenizerError, match=r"tokenizer\.json: its 8 added tokens have 500,0"):
+        Tokenizer.from_folder(with_files(folder, {"tokenizer.json": document}))
+
+
+@pytest.mark.parametrize("words", ["x\nerror: all fine", "\x1b[2J" * 9_999, "\u202e", "x" * 9_999])
+def test_an_error_is_one_printable_line_whatever_it_quotes(words: str) -> None:
+    message = str(TokenizerError(f"a file holds {words}. Fetch it again."))
+    assert message.isprintable()
+    assert len(message) < 2_000
+    assert message.startswith("a file holds ")
+    assert message.endswith(". Fetch it again.")
+
+
 def test_a_template_longer_than_any_is_refused(folder: Path, with_files: Copier) -> None:
     edited = with_files(folder, {"chat_template.jinja": "a" * 50_001})
     with pytest.raises(TokenizerError, match="'default' has 50,001 characters"):

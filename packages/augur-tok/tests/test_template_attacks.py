@@ -22,6 +22,22 @@ def many(nested: str) -> str:
     return times(100000, times(100000, times(100000, nested)))
 
 
+KEPT = "{% set ns = namespace(x=0) %}"
+WIDE = "{% set a = '😀' * 900000 %}"
+MARKED = WIDE + "{% set m = a|safe %}"
+SHORT = "{% set a = 'a' * 2499 %}{% set b = 'a' * 1200 ~ 'baa' %}"
+
+
+def kept(value: str, count: int = 100000) -> str:
+    return KEPT + times(count, "{% set ns.x = [ns.x, " + value + "] %}")
+
+
+def kept_macros(count: int) -> str:
+    made = "".join(f"{{% macro f{n}() %}}{{% endmacro %}}" for n in range(count))
+    held = ", ".join(f"f{n}=f{n}" for n in range(count))
+    return KEPT + times(10000, made + "{% set ns.x = namespace(x=ns.x, " + held + ") %}")
+
+
 LONG = "{% set a = 'x' * 900000 %}"
 BOTH = LONG + "{% set b = 'x' * 900000 %}"
 SHARED = "{% set w = [a] * 900 %}{% set v = [w] * 900 %}"
@@ -55,6 +71,10 @@ NUMBERS = {
     "a sum": "{{ 2 ** 63 + 2 ** 63 }}",
     "a negative power": "{{ (0 - 8) ** 0.5 }}",
     "a remainder": "{{ (2 ** 64) % 7 }}",
+    "a format in a test for odd numbers": "{{ '%999999999d' is odd }}",
+    "a format in a test for even numbers": "{{ '%999999999d' is even }}",
+    "a format in a test for divisors": "{{ '%999999999d' is divisibleby(3) }}",
+    "digits of large floats": "{{ (('%d' * 100000) % ((1e308,) * 100000))|length }}",
 }
 # Comparisons, searches, keys.
 COMPARISONS = {
@@ -74,6 +94,9 @@ COMPARISONS = {
     + times(100000, "{{ d[b] }}"),
     "a test for equality": BOTH
     + times(100000, "{{ 'n' if a is eq(b) }}"),
+    "short texts in short texts": SHORT + times(2000, "{{ 'n' if b in a }}"),
+    "short texts cut by short texts": SHORT + times(2000, "{{ 'n' if a.split(b) }}"),
+    "dates in long patterns": times(100000, "{% set d = strftime_now('" + "%c" * 100 + "') %}"),
     "a long loop with a long body": times(100000, times(100000, "{{ messages[0].a }}" * 2400)),
 }  # fmt: skip
 # Memory.
@@ -108,6 +131,14 @@ MEMORY = {
     "lines": "{{ ('\\n' * 900000).splitlines()|length }}",
     "captured text": times(1000, "{% set a %}" + "x" * 40000 + "{% endset %}"),
     "a macro's text": "{% macro f() %}" + "x" * 40000 + "{% endmacro %}" + times(1000, "{{ f() }}"),
+    "marked copies": WIDE + kept("a|safe"),
+    "marked text joined by a filter": MARKED + "{{ ([m] * 400)|join }}",
+    "marked text formatted by %": MARKED + "{{ ('%s' * 400) % ((m,) * 400) }}",
+    "marked text joined by ~": MARKED + "{{ m" + " ~ m" * 400 + " }}",
+    "dates of many columns": kept("strftime_now('%40000Y" + "x" * 190 + "')"),
+    "kept macros": kept_macros(20),
+    "a text joined of its characters": kept("'😀' * 900000", 16)
+    + "{% set a = 'ΐ' * 900000 %}{{ ''.join(a)|length }}",
     "all private characters": times(6, "x" * 30000) + "".join(map(chr, range(0xF0000, 0xF4000)))
     + times(9, "{{ 'x' * 200000 }}"),
 }  # fmt: skip
@@ -147,6 +178,32 @@ def test_an_attack_ends_with_an_error_soon(attack: str) -> None:
     assert "MemoryError" not in str(raised.value)
     assert str(raised.value).isprintable()
     assert len(str(raised.value)) < 2_000
+
+
+@pytest.mark.usefixtures("bounded")
+def test_names_of_refused_attributes_are_not_written_out_each_time() -> None:
+    name = "_" + "字" * 20_000
+    source = f"{{% set s = namespace({name}=1) %}}" + kept(f"s.{name}", 9999)
+    assert ChatTemplate(source, named={}, special=[], tags=[]).render(CONTEXT) == ""
+
+
+def test_a_long_token_of_the_checkpoint_buys_no_steps() -> None:
+    source = times(2000, times(1000, "{% set x = [n] %}"))
+    template = ChatTemplate(source, named={"eos_token": "x" * 10**7}, special=[], tags=[])
+    with pytest.raises(ChatTemplateError, match="more steps"):
+        template.render(CONTEXT)
+
+
+@pytest.mark.usefixtures("bounded")
+@pytest.mark.parametrize(("count", "length"), [(10, 10_000), (5_000, 20)])
+def test_many_and_long_tokens_are_told_apart_soon(count: int, length: int) -> None:
+    special = [f"<|{n:06d}{'x' * (length - 10)}|>" for n in range(count)]
+    source = special[-1] + "{{ messages[0].content }}" + special[0]
+    pieces = ChatTemplate(source, named={}, special=special, tags=[]).render_pieces(CONTEXT)
+    assert list(pieces) == [(special[-1], True), ("Hi", False), (special[0], True)]
+    begun = ChatTemplate("{{ '" + special[1][:9] + "' }}", named={}, special=special, tags=[])
+    with pytest.raises(ChatTemplateError, match="puts a control token together from parts"):
+        begun.render_pieces(CONTEXT)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import tokenizers
 
 from augur_tok.backend_checks import (
+    check_added_tokens_are_short,
     check_added_tokens_match_anywhere,
     check_adds_nothing,
     check_byte_level,
@@ -18,7 +19,7 @@ from augur_tok.pipeline_checks import check_pipeline
 from augur_tok.present_files import is_there
 from augur_tok.qwen2_bpe import qwen2_bpe
 from augur_tok.shown import shown
-from augur_tok.text_files import read_json_object, read_text
+from augur_tok.text_files import json_object, read_text
 
 
 def open_backend(
@@ -48,6 +49,7 @@ def open_backend(
     ):
         _add_declared_tokens(origin, backend, declared)
         check_added_tokens_match_anywhere(origin, backend)
+        check_added_tokens_are_short(origin, backend)
         check_byte_level(origin, backend)
         check_adds_nothing(origin, backend)
     return backend
@@ -67,13 +69,14 @@ def without_added_tokens(backend: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
 
 
 def _from_tokenizer_json(path: Path) -> tokenizers.Tokenizer:
-    document = read_json_object(path)
+    text = read_text(path)
+    document = json_object(path, text)
     check_pipeline(path, document)
     with library_errors(
         f"{path} is not a file that the tokenizers library reads",
         "Fetch it again; if it is whole, upgrade tokenizers.",
     ):
-        backend = tokenizers.Tokenizer.from_str(read_text(path))
+        backend = tokenizers.Tokenizer.from_str(text)
     # The library gives an added token the next free id, whatever the file says.
     for token in document.get("added_tokens", []):
         found = backend.token_to_id(token["content"])

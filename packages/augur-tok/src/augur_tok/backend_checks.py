@@ -8,6 +8,9 @@ from tokenizers import decoders, models
 from augur_tok.errors import TokenizerError
 from augur_tok.token_bytes import BYTE_OF_CHARACTER
 
+# Of all added tokens together; Qwen's have about 500. Regular expressions are made of them.
+MAX_ADDED_CHARACTERS = 500_000
+
 # Text that comes back changed if a tokenizer adds a leading space, drops spaces or strips accents.
 PROBE = "x  = ('É')\n 中"
 
@@ -70,3 +73,18 @@ def check_added_tokens_match_anywhere(origin: Path, backend: tokenizers.Tokenize
                 f"{origin}: the added token {token.content!r} sets {', '.join(flags)}; no Qwen "
                 "token does, and it is not supported."
             )
+
+
+def check_added_tokens_are_short(origin: Path, backend: tokenizers.Tokenizer) -> None:
+    """The added tokens can be looked for in a text.
+
+    Raises:
+        TokenizerError: they have too many characters.
+    """
+    added = backend.get_added_tokens_decoder().values()
+    found = sum(len(token.content) for token in added)
+    if found > MAX_ADDED_CHARACTERS:
+        raise TokenizerError(
+            f"{origin}: its {len(added):,} added tokens have {found:,} characters, expected at "
+            f"most {MAX_ADDED_CHARACTERS:,}. Fetch the tokenizer's files again."
+        )

@@ -1,7 +1,6 @@
 """A checkpoint's chat template: messages in, one text out."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from copy import deepcopy
 from datetime import datetime
 from types import CodeType
 from typing import Any
@@ -12,10 +11,10 @@ from augur_tok.chat_messages import plain_messages, plain_tools, plain_variables
 from augur_tok.control_marks import Marks, break_tags, mark_literals, split_marked, unused_marks
 from augur_tok.errors import ChatTemplateError
 from augur_tok.jinja_environment import ChatEnvironment, TemplateFunction
-from augur_tok.shown import printable
 from augur_tok.template_budget import Budget, weight
 
 MAX_PATTERN = 200
+DATE = 50  # steps; to write a date in the longest pattern takes as long
 MAX_COMPILATIONS = 4
 
 
@@ -51,7 +50,7 @@ class ChatTemplate:
             ChatTemplateError: the source is not a Jinja template, or it refuses the messages,
                 fails on them, or takes more than `template_budget` allows.
         """
-        return self._rendered({**self._named, **context})
+        return self._rendered(context, self._named)
 
     def render_pieces(self, context: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
         """The same text cut into (text, is_token): added tokens and plain text between them.
@@ -79,14 +78,16 @@ class ChatTemplate:
             for name, text in self._named.items()
         }
         messages = break_tags(context["messages"], self._tags, marks)
-        return self._rendered({**named, **context, "messages": messages}, marks)
+        return self._rendered({**context, "messages": messages}, named, marks)
 
-    def _rendered(self, context: Mapping[str, Any], marks: Marks | None = None) -> str:
+    def _rendered(
+        self, context: Mapping[str, Any], named: Mapping[str, str], marks: Marks | None = None
+    ) -> str:
         code = self._compiled(marks)
+        # What the caller hands in counts; the names' texts came with the template.
         budget = Budget(sum(map(weight, context.values())))
         try:
-            # A copy, so that one rendering could not change what the next one is of.
-            text = ChatEnvironment(budget).render(code, deepcopy(dict(context)))
+            text = ChatEnvironment(budget).render(code, {**named, **context})
             text.encode("utf-8")
         except ChatTemplateError:
             raise
@@ -98,7 +99,7 @@ class ChatTemplate:
         except Exception as error:  # a template may fail in any way that Python can
             raise ChatTemplateError(
                 "the checkpoint's chat template failed on these messages "
-                f"({type(error).__name__}): {printable(error)}"
+                f"({type(error).__name__}): {error}"
             ) from error
         return text
 
@@ -122,7 +123,7 @@ class ChatTemplate:
         except Exception as error:  # the compiler lets Python's own errors through, too
             raise ChatTemplateError(
                 "the checkpoint's chat template is not valid Jinja, or uses what augur does not "
-                f"take in a template ({printable(_reason(error))}). Fetch the checkpoint's "
+                f"take in a template ({_reason(error)}). Fetch the checkpoint's "
                 "tokenizer files again, or use raw text."
             ) from error
 
@@ -156,7 +157,7 @@ def chat_context(
         return now.strftime(pattern)
 
     return {
-        "strftime_now": TemplateFunction(strftime_now),
+        "strftime_now": TemplateFunction(strftime_now, steps=DATE),
         "documents": None,
         **plain_variables(variables),
         "messages": plain_messages(messages),

@@ -12,6 +12,7 @@ it, and only what the marks vouch for becomes a control token:
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
@@ -64,14 +65,13 @@ def mark_literals(template: nodes.Template, special: Iterable[str], marks: Marks
         ChatTemplateError: a literal ends inside a special token, so that the template puts it
             together from parts, and where it comes from cannot be told.
     """
-    tokens = list(special)
+    tokens = sorted(special)
     whole = re.compile(any_of(tokens))
-    begun = re.compile(f"(?:{any_of(part for token in tokens for part in _beginnings(token))})\\Z")
 
     def marked(literal: str) -> str:
-        if part := begun.search(whole.sub("\n", literal)):
+        if part := _begun_token(whole.sub("\n", literal), tokens):
             raise ChatTemplateError(
-                f"the chat template puts a control token together from parts ({part[0]!r} ends a "
+                f"the chat template puts a control token together from parts ({part!r} ends a "
                 "literal), so that control tokens in messages cannot be told from its own. Encode "
                 "apply_chat_template's text with allow_special=True if the messages are trusted."
             )
@@ -114,6 +114,13 @@ def split_marked(
             yield text, place % 2 == 1
 
 
-def _beginnings(token: str) -> Iterator[str]:
+def _begun_token(text: str, tokens: list[str]) -> str:
+    """The longest end of a text with which one of the sorted tokens begins; "" for none."""
+    longest = min(len(text), max(map(len, tokens), default=0))
     # A single character ("<") ends many a literal that has nothing to do with a token.
-    return (token[:length] for length in range(2, len(token)))
+    for length in range(longest, 1, -1):
+        end = text[-length:]
+        place = bisect_right(tokens, end)  # where the tokens stand that go on after it
+        if place < len(tokens) and tokens[place].startswith(end):
+            return end
+    return ""

@@ -21,12 +21,15 @@ from augur_tok.template_values import check_key, refused, text_of, unmarked, wal
 # What jinja hands to every call beside the template's own arguments.
 _SCOPES = frozenset({"_loop_vars", "_block_vars"})
 
+MAX_NAME = 100  # characters of a name in a message
+
 
 @dataclass(frozen=True)
 class TemplateFunction:
-    """A function that a template may call."""
+    """A function that a template may call; a call takes so many steps."""
 
     function: Callable[..., Any]
+    steps: int = 1
 
 
 class ChatEnvironment(ImmutableSandboxedEnvironment):
@@ -73,6 +76,10 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         """The sandbox's hook: whether a template may take an attribute."""
         return super().is_safe_attribute(obj, attr, value) and is_allowed(obj, attr)
 
+    def unsafe_undefined(self, obj: Any, attribute: str) -> Undefined:
+        """The sandbox's hook for an attribute that is refused; its message names it, unpaid."""
+        return super().unsafe_undefined(obj, attribute[:MAX_NAME])
+
     def wrap_str_format(self, value: Any) -> None:
         """The sandbox's hook for str.format, which is here a method like any other."""
 
@@ -98,7 +105,10 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         if isinstance(function, BuiltinMethodType):
             return call_method(self.budget, function, args, given)
         if isinstance(function, TemplateFunction):
-            return function.function(*args, **given)
+            self.budget.step(function.steps)
+            made = function.function(*args, **given)
+            self.budget.spend(len(made) if isinstance(made, str) else 0)
+            return made
         if isinstance(owner, LoopContext):  # its cycle, the only method that it has here
             return function(*args, **given)
         if isinstance(function, Undefined):

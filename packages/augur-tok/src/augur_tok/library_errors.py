@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from augur_tok.errors import TokenizerError
-from augur_tok.shown import printable
 
 
 @contextmanager
@@ -18,4 +17,4 @@ def library_errors(what: str, advice: str) -> Iterator[None]:
     except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, TokenizerError):
         raise
     except BaseException as error:
-        raise TokenizerError(f"{what} ({printable(error)}). {advice}") from error
+        raise TokenizerError(f"{what} ({error}). {advice}") from error

@@ -1,4 +1,4 @@
-"""What was found, in an error's message: one printable line, whatever it was."""
+"""What was found, in an error's message, whatever it was."""
 
 MOST = 200
 
@@ -13,13 +13,3 @@ def shown(value: object) -> str:
     except Exception:
         return f"a {type(value).__name__}"
     return text if len(text) <= MOST else f"{text[:MOST]}..."
-
-
-def printable(words: object, most: int = 1_000) -> str:
-    """Words from a file or a library, cut to a readable length, with control characters escaped.
-
-    A line break in them would begin what looks like a message of ours.
-    """
-    text = str(words)
-    cut = text if len(text) <= most else f"{text[:most]}..."
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)

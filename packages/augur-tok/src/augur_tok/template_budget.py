@@ -26,10 +26,16 @@ MACRO_CALL = 10
 # A turn of a loop and a macro's body take a step, and another for so many parts of the template
 # in it (names, constants, operators, ...).
 NODES_OF_A_STEP = 2
+# A macro that is made in a loop or a macro counts as so many parts: it takes as much memory.
+MACRO = 20
 # What an item of a new list, and a piece of output or a value that is looked at, cost beside their
 # text, in characters: about the bytes that Python takes for them.
 ITEM = 64
 PIECE = 16
+# Texts of which one is this short may be compared at each place; so many comparisons take about as
+# long as a character that is paid for.
+LONGEST_COMPARED = 2_500
+COMPARED_AT_ONCE = 64
 
 
 class Budget:
@@ -81,6 +87,16 @@ class Budget:
         """`check_text` and `spend` for a text that is about to be made."""
         self.check_text(characters)
         self.spend(characters)
+
+    def search(self, text: str, wanted: str) -> None:
+        """A text is about to be looked for in another.
+
+        Python may compare it at each place, if one of the two is short; else time is linear.
+
+        Raises:
+            ChatTemplateError: too much was read in all.
+        """
+        self.spend(len(text) * min(len(wanted), LONGEST_COMPARED) // COMPARED_AT_ONCE)
 
     def new_list(self, items: int) -> None:
         """`spend` for a list, tuple or dict of so many items that is about to be made."""

@@ -12,7 +12,7 @@ from jinja2 import Undefined, filters, pass_context, tests
 from markupsafe import Markup
 
 from augur_tok.template_budget import PIECE, Budget
-from augur_tok.template_operations import compare
+from augur_tok.template_operations import compare, operate
 from augur_tok.template_texts import call_text_method
 from augur_tok.template_values import (
     check_iterable,
@@ -30,8 +30,8 @@ MAX_DIGITS = 100
 
 # Jinja's own.
 LAZY = ("map", "reject", "rejectattr", "select", "selectattr")
-TESTS = ("boolean", "defined", "divisibleby", "even", "false", "float", "integer", "iterable")
-MORE_TESTS = ("mapping", "none", "number", "odd", "sequence", "string", "true", "undefined")
+TESTS = ("boolean", "defined", "false", "float", "integer", "iterable", "mapping", "none")
+MORE_TESTS = ("number", "sequence", "string", "true", "undefined")
 COMPARING_TESTS = {
     **dict.fromkeys(("==", "eq", "equalto"), "eq"),
     "ne": "ne",
@@ -56,9 +56,20 @@ def tests_within(budget: Budget) -> dict[str, Callable[..., Any]]:
     def comparing(comparison: str) -> Callable[..., bool]:
         return _stepping(budget, lambda _, left, right: compare(budget, comparison, left, right))
 
+    def plain(test: Callable[..., bool]) -> Callable[..., bool]:
+        return _stepping(budget, lambda _, value: test(value))
+
+    def remainder(value: Any, number: Any, wanted: int) -> bool:
+        return bool(operate(budget, "%", value, number) == wanted)
+
     known: dict[str, Any] = dict(tests.TESTS)
-    plain = {name: _plain_test(budget, known[name]) for name in (*TESTS, *MORE_TESTS)}
-    return {**plain, **{name: comparing(kind) for name, kind in COMPARING_TESTS.items()}}
+    return {
+        **{name: plain(known[name]) for name in (*TESTS, *MORE_TESTS)},
+        **{name: comparing(kind) for name, kind in COMPARING_TESTS.items()},
+        "divisibleby": _stepping(budget, lambda _, value, num: remainder(value, num, 0)),
+        "even": _stepping(budget, lambda _, value: remainder(value, 2, 0)),
+        "odd": _stepping(budget, lambda _, value: remainder(value, 2, 1)),
+    }
 
 
 def counted(budget: Budget, items: Any, steps: int) -> Iterator[Any]:
@@ -85,15 +96,6 @@ def _stepping(budget: Budget, function: Callable[..., Any]) -> Callable[..., Any
         return function(budget, *args, **named)
 
     return stepping
-
-
-def _plain_test(budget: Budget, test: Callable[..., bool]) -> Callable[..., bool]:
-    def tested(_: Budget, value: Any, *args: Any) -> bool:
-        for number in args:
-            check_number(number)
-        return test(value, *args)
-
-    return _stepping(budget, tested)
 
 
 def _eager(budget: Budget, name: str) -> Callable[..., Any]:
@@ -185,7 +187,9 @@ def _number(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _safe(budget: Budget, value: Any) -> str:
-    return Markup(text_of(budget, value))  # no HTML is written
+    text = text_of(budget, value)
+    budget.spend(len(text))  # it is copied
+    return Markup(text)  # no HTML is written
 
 
 def _to_json(

@@ -8,7 +8,7 @@ from jinja2 import nodes
 from jinja2.exceptions import TemplateAssertionError
 from jinja2.visitor import NodeTransformer
 
-from augur_tok.template_budget import NODES_OF_A_STEP
+from augur_tok.template_budget import MACRO, NODES_OF_A_STEP
 from augur_tok.template_values import check_number
 
 STATEMENTS = (
@@ -130,7 +130,8 @@ class _Hooks(NodeTransformer):
 
 def _steps(node: nodes.Node) -> int:
     """What one turn of a loop or one run of a macro's body takes."""
-    return 1 + sum(1 for _ in node.find_all(nodes.Node)) // NODES_OF_A_STEP
+    inside = (MACRO if type(part) is nodes.Macro else 1 for part in node.find_all(nodes.Node))
+    return 1 + sum(inside) // NODES_OF_A_STEP
 
 
 def _call(name: str, *arguments: nodes.Node) -> nodes.Call:

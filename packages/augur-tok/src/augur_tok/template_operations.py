@@ -138,5 +138,7 @@ def _pay_for_search(budget: Budget, left: Any, right: Any) -> None:
         budget.spend(1 if isinstance(left, int) else len(right))
     elif isinstance(right, str | list | tuple):
         walk(budget, left, right)
+        if isinstance(left, str) and isinstance(right, str):
+            budget.search(right, left)
     elif not isinstance(right, SCALARS):
         raise refused(f"looks for something in a {type(right).__name__}")

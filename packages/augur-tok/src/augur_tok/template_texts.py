@@ -16,6 +16,7 @@ CUTS = frozenset({"partition", "removeprefix", "removesuffix", "split", "splitli
 KINDS = ("alnum", "alpha", "ascii", "decimal", "digit", "lower", "numeric", "space", "upper")
 IS_KIND = frozenset(f"is{kind}" for kind in KINDS)
 TEXT_METHODS = CASES | PRODUCTS | SEARCHES | CUTS | IS_KIND | {"format", "join", "replace"}
+DIGITS = 310  # before the point of the largest float, with its sign
 
 # No widths and no attributes: a field stands for its value.
 FORMAT = re.compile(r"(?:[^{}]|\{\{|\}\}|\{\w*\})*+")
@@ -35,17 +36,19 @@ def call_text_method(
         return _formatted(budget, text, args, named)
     given = (*args, *named.values())
     walk(budget, text, *given)
-    longest = max((len(one) for one in given if isinstance(one, str)), default=0)
+    longest = max((one for one in given if isinstance(one, str)), key=len, default="")
+    budget.search(text, longest)
     if name in CASES:
         budget.new_text(LETTERS_OF_A_LETTER * len(text))
     if name in PRODUCTS:
-        budget.spend(len(text) * longest)
+        budget.spend(len(text) * len(longest))
     if name in ("split", "rsplit", "splitlines"):
         budget.new_list(1 + _most_cuts(text, name, args, named))
     if name == "replace" and len(args) >= 2 and all(isinstance(one, str) for one in args[:2]):
         budget.new_text(len(text) + text.count(args[0]) * len(args[1]))
     if name == "join" and args:
-        items = list(check_iterable(args[0]))
+        budget.new_list(len(check_iterable(args[0])))
+        items = list(args[0])
         lengths = sum(len(item) for item in items if isinstance(item, str))
         budget.new_text(lengths + len(items) * len(text))
         return text.join(items)
@@ -64,7 +67,8 @@ def percent(budget: Budget, text: str, values: Any) -> str:
     shown = tuple(
         value if isinstance(value, int | float) else text_of(budget, value) for value in listed
     )
-    budget.new_text(len(text) + sum(len(str(value)) for value in shown))
+    digits = (DIGITS if isinstance(value, float) else len(str(value)) for value in shown)
+    budget.new_text(len(text) + sum(digits))
     return text % shown
 
 

@@ -44,6 +44,8 @@ def text_of(budget: Budget, value: object) -> str:
     Raises:
         ChatTemplateError: it is too large, or a value is of a kind that is not printed.
     """
+    if isinstance(value, Markup):
+        budget.spend(len(value))  # str copies it
     if isinstance(value, str | Undefined):
         return str(value)
     pieces: list[str] = []

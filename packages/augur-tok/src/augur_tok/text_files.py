@@ -6,7 +6,6 @@ from typing import Any
 
 from augur_tok.errors import TokenizerError
 from augur_tok.present_files import is_there
-from augur_tok.shown import printable
 
 LFS_POINTER_START = "version https://git-lfs"
 
@@ -51,11 +50,16 @@ def read_json_object(path: Path) -> dict[str, Any]:
     Raises:
         TokenizerError: as `read_text`, or the file is not JSON, or it holds something else.
     """
+    return json_object(path, read_text(path))
+
+
+def json_object(path: Path, text: str) -> dict[str, Any]:
+    """As `read_json_object`, for the text that was read from a file."""
     try:
-        value = json.loads(read_text(path))
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:  # a ValueError for a number of 5,000 digits
         raise TokenizerError(
-            f"{path} is not valid JSON ({printable(error)}). It may be cut short: fetch it again."
+            f"{path} is not valid JSON ({error}). It may be cut short: fetch it again."
         ) from error
     if not isinstance(value, dict):
         raise TokenizerError(
