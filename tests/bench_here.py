@@ -20,7 +20,7 @@ class WorkerHere:
     """A worker in this process: what it does is the same, and no process has to start."""
 
     def __init__(self, name: str, device: str, threads: int | None, scratch: Path) -> None:
-        del scratch
+        self.scratch = scratch
         self.name = name
         self._commands = commands(Worker(device, threads))
 

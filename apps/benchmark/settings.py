@@ -1,5 +1,6 @@
 """What was asked for, settled."""
 
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,8 +50,9 @@ class Settings:
         return rung.dtype or self.dtype
 
     def worker(self, name: str) -> WorkerProcess:
-        """Start a worker."""
-        return WorkerProcess(name, self.device, self.threads, self.scratch)
+        """Start a worker, with a folder of its own: it finds nothing compiled by another."""
+        scratch = Path(tempfile.mkdtemp(dir=self.scratch))
+        return WorkerProcess(name, self.device, self.threads, scratch)
 
     def load_arguments(self, rung: Rung) -> dict[str, str | None]:
         """What a worker is told to load."""

@@ -99,6 +99,8 @@ def test_the_next_round_goes_the_other_way_and_compares_no_logits_again(
     loaded = [worker.name for do, worker in asked if do == "load"]
     assert loaded == ["reference", *up, *reversed(up)]
     assert [worker.name for do, worker in asked if do == "compare"] == up
+    # Nor is anything found compiled by an earlier process.
+    assert len({worker.scratch for do, worker in asked if do == "load"}) == len(loaded)
 
 
 def test_the_sweeps_cover_the_lengths_asked_for(result):
