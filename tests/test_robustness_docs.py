@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from augur_tok import template_budget, template_files, template_hooks, text_files
+from augur_tok import (
+    backend_checks,
+    chat_template,
+    template_budget,
+    template_files,
+    template_hooks,
+    text_files,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/robustness.md").read_text(encoding="utf-8")
@@ -44,9 +51,12 @@ def test_every_file_that_is_named_exists() -> None:
     "row",
     [
         f"| {template_budget.STEPS:,} | {template_budget.STEPS_EACH:,} |",
-        f"a macro's call is {template_budget.MACRO_CALL})",
+        f"a macro's call is {template_budget.MACRO_CALL}; "
+        f"a macro made in one of them is {template_budget.MACRO} parts; ",
+        f"a date is {chat_template.DATE})",
         f"and 1 for {template_budget.NODES_OF_A_STEP} parts of the template in it; ",
-        f"(an item of a list is {template_budget.ITEM})",
+        f"(an item of a list is {template_budget.ITEM}; a search is its text times what is looked "
+        f"for, {template_budget.LONGEST_COMPARED:,} at most, by {template_budget.COMPARED_AT_ONCE})",
         f"| {template_budget.CHARACTERS:,} | {template_budget.CHARACTERS_EACH:,} |",
         f"| {template_budget.LARGEST_TEXT:,} | {template_budget.LARGEST_TEXT_EACH:,} |",
         f"| {template_files.MAX_CHARACTERS:,} characters |",
@@ -54,6 +64,7 @@ def test_every_file_that_is_named_exists() -> None:
         f"loops and macros {template_hooks.MAX_SCOPES} deep |",
         f"| time | {template_budget.SECONDS:.0f} s |",
         f"| a tokenizer file | {text_files.MAX_BYTES // 10**6} MB |",
+        f"together | {backend_checks.MAX_ADDED_CHARACTERS:,} characters |",
     ],
 )
 def test_the_bounds_that_are_published_are_those_of_the_code(row: str) -> None:

@@ -36,7 +36,7 @@ def growth_figure(name: str, sweep: dict[str, Any], subtitle: str) -> Figure:
         axes.set_xlabel(_AXIS[name])
         # From 0, both ways: what is linear then looks it.
         axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
     return figure
 
 

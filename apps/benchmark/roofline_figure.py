@@ -164,6 +164,9 @@ def _draw_roofs(
             xytext=(-4, 5),
             textcoords="offset points",
             ha="right",
+            # Over the slope, which goes on to a higher roof, and under the marks.
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+            zorder=2.5,
         )
     axes.annotate(
         f"{quantity(bandwidth)} GB/s",
