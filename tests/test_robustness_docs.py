@@ -56,7 +56,8 @@ def test_every_file_that_is_named_exists() -> None:
         f"a date is {chat_template.DATE})",
         f"and 1 for {template_budget.NODES_OF_A_STEP} parts of the template in it; ",
         f"(an item of a list is {template_budget.ITEM}; a search is its text times what is looked "
-        f"for, {template_budget.LONGEST_COMPARED:,} at most, by {template_budget.COMPARED_AT_ONCE})",
+        f"for, {template_budget.LONGEST_COMPARED:,} at most, "
+        f"by {template_budget.COMPARED_AT_ONCE})",
         f"| {template_budget.CHARACTERS:,} | {template_budget.CHARACTERS_EACH:,} |",
         f"| {template_budget.LARGEST_TEXT:,} | {template_budget.LARGEST_TEXT_EACH:,} |",
         f"| {template_files.MAX_CHARACTERS:,} characters |",
