@@ -42,8 +42,8 @@ from model_source import resolve_model
 from output_paths import OutputPathError, check_output_file, check_output_folder
 from proof.errors import ProofError
 
-# As shells report a program that SIGTERM ended: 128 + SIGTERM.
-_EXIT_TERMINATED = 143
+# Of a system's shutdown, and of a terminal that is closed, which not every system has.
+_ENDING_SIGNALS = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
 
 
 def main(
@@ -60,10 +60,15 @@ def main(
         Path | None,
         typer.Option(help="A Python file whose RUNGS, a list of benchmark.rung.Rung, join in."),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Processes of each rung.")] = 2,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Processes of each rung, one after the other.")
+    ] = 2,
     repeats: Annotated[int, typer.Option(min=1, help="Timed runs in each process.")] = 2,
     rung_seconds: Annotated[
-        float, typer.Option(min=0, help="For a rung's runs; a process makes one at the least.")
+        float,
+        typer.Option(
+            min=0, help="Time for all runs of a rung; each process makes one at the least."
+        ),
     ] = 30,
     check_tokens: Annotated[
         int,
@@ -215,16 +220,22 @@ def _clear_errors(debug: bool) -> Iterator[None]:
 
 @contextmanager
 def _clean_end() -> Iterator[None]:
-    """Let SIGTERM end the program as an error does: workers ended, temporary files gone."""
+    """Let a signal end the program as an error does: workers ended, temporary files gone."""
+    before = {number: signal.getsignal(number) for number in _ENDING_SIGNALS}
+    taken = [number for number, handler in before.items() if handler != signal.SIG_IGN]  # nohup
 
-    def end(*_: object) -> None:
-        sys.exit(_EXIT_TERMINATED)
+    def end(number: int, _frame: object) -> None:
+        for other in taken:
+            signal.signal(other, signal.SIG_IGN)  # a second one must not break the ending off
+        sys.exit(128 + number)  # as shells report it
 
-    before = signal.signal(signal.SIGTERM, end)
+    for number in taken:
+        signal.signal(number, end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number in taken:
+            signal.signal(number, before[number])
 
 
 if __name__ == "__main__":

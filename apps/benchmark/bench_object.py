@@ -107,6 +107,11 @@ def notes(environment: dict[str, Any], rungs: list[dict[str, Any]]) -> list[str]
                 )
         if not rung["same_tokens_every_run"]:
             found.append(f"{rung['name']}: its runs did not all choose the same tokens.")
+        elif not rung["same_logits_every_run"]:
+            found.append(
+                f"{rung['name']}: its runs did not all give the same logits; those of its first "
+                "process were compared."
+            )
     return found
 
 
@@ -129,6 +134,7 @@ def _workload_object(settings: Settings) -> dict[str, Any]:
         "dtype": settings.dtype,
         "rounds": settings.rounds,
         "repeats": settings.repeats,
+        "rung_seconds": settings.rung_seconds,
         "check_prompts": len(settings.workload.check_prompts),
         "check_tokens": settings.check_tokens,
     }

@@ -28,6 +28,7 @@ class Round:
         peak_was_reset: False where `peak_bytes` holds the loading too.
         runs: the timed ones.
         token_ids: of each timed run.
+        row_sums: of each timed run, a checksum of the bits of each row of logits.
     """
 
     load_s: float = 0.0
@@ -37,6 +38,7 @@ class Round:
     peak_was_reset: bool = False
     runs: list[Timings] = field(default_factory=list)
     token_ids: list[list[int]] = field(default_factory=list)
+    row_sums: list[list[int]] = field(default_factory=list)
 
 
 @dataclass
@@ -59,11 +61,6 @@ class Reading:
     def runs(self) -> list[Timings]:
         """The timed runs of all rounds."""
         return [run for one in self.rounds for run in one.runs]
-
-    @property
-    def token_ids(self) -> list[list[int]]:
-        """What each of the runs chose."""
-        return [ids for one in self.rounds for ids in one.token_ids]
 
 
 class Bout:
@@ -99,6 +96,7 @@ class Bout:
         )
         self.round.runs.append(_timings(prompt_token_ids, answer))
         self.round.token_ids.append(answer["token_ids"])
+        self.round.row_sums.append(answer["row_sums"])
 
     def read_peak(self) -> None:
         """Of the runs: before anything else takes memory of its own."""
@@ -120,7 +118,7 @@ def measure_round(
 ) -> None:
     """One more round of rungs that live side by side: load, warm up and time each.
 
-    Logits are compared in the first round: they do not depend on where the memory lies.
+    Logits are compared in the first round; whether later ones give the same, their checksums tell.
 
     Args:
         readings: what is known of the rungs, in the order in which they are loaded; added to.
@@ -139,7 +137,8 @@ def measure_round(
         known = {reading.rung.name: reading for reading in readings}
         ready = []
         for bout in bouts:
-            say(f"{bout.rung.name}: loading")
+            number = len(known[bout.rung.name].rounds) + 1
+            say(f"{bout.rung.name}: loading, round {number} of {settings.rounds}")
             missing = bout.load(settings)
             if missing is None:
                 say(f"{bout.rung.name}: warming up")

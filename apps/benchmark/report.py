@@ -28,8 +28,9 @@ def write_report(result: dict[str, Any], folder: Path) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     subtitle = _subtitle(result)
-    save(ladder_figure(result, subtitle), folder, "ladder")
-    save(roofline_figure(result, subtitle), folder, "roofline")
+    if result["rungs"]:
+        save(ladder_figure(result, subtitle), folder, "ladder")
+        save(roofline_figure(result, subtitle), folder, "roofline")
     for name, sweep in result["sweeps"].items():
         figure = growth_figure(name, sweep, _machine(result))
         save(figure, folder, f"growth-{name}")
@@ -42,17 +43,20 @@ def report_text(result: dict[str, Any]) -> str:
     sections = [
         "# Bench report",
         _bullets([*heading_lines(result), *_environment_lines(result)]),
-        _section(
-            speed_sheet(result),
-            "![Decode rate, time to first token and logit difference of each rung](ladder.svg)",
-        ),
-        _section(
-            exactness_sheet(result),
-            "![Each rung under the machine's roofs](roofline.svg)",
-            _bullets(limits_lines(result)),
-        ),
-        _section(gain_sheet(result)),
     ]
+    if result["rungs"]:
+        sections += [
+            _section(
+                speed_sheet(result),
+                "![Decode rate, time to first token and logit difference of each rung](ladder.svg)",
+            ),
+            _section(
+                exactness_sheet(result),
+                "![Each rung under the machine's roofs](roofline.svg)",
+                _bullets(limits_lines(result)),
+            ),
+            _section(gain_sheet(result)),
+        ]
     if result["pairs"]:
         sections.append(_section(pairs_sheet(result)))
     for name, sweep in result["sweeps"].items():

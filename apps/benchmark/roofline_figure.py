@@ -25,6 +25,8 @@ _PHASES = ("decode", "prefill")
 _KEY_COLUMNS = 3
 # Beyond that there is no room for three labels in each.
 _FEW_DECADES = 1e3
+# Of labels: over the slope, which may go on behind them, and, by their order, under the marks.
+_ON_WHITE = {"facecolor": "white", "edgecolor": "none", "pad": 1}
 
 
 def roofline_figure(result: dict[str, Any], subtitle: str) -> Figure:
@@ -164,8 +166,7 @@ def _draw_roofs(
             xytext=(-4, 5),
             textcoords="offset points",
             ha="right",
-            # Over the slope, which goes on to a higher roof, and under the marks.
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+            bbox=_ON_WHITE,
             zorder=2.5,
         )
     axes.annotate(
@@ -174,4 +175,6 @@ def _draw_roofs(
         xytext=(30, 4),
         textcoords="offset points",
         va="bottom",
+        bbox=_ON_WHITE,
+        zorder=2.5,
     )

@@ -26,6 +26,8 @@ def all_rungs(rungs_from: Path | None) -> dict[str, Rung]:
         rungs[rung.name] = rung
     for rung in rungs.values():
         # Behind the loop: a file may name a rung before its parent.
+        if rung.parent == rung.name:
+            raise BenchError(f"{rungs_from}: rung {rung.name} is its own parent; name another")
         if rung.parent is not None and rung.parent not in rungs | PEERS:
             raise BenchError(
                 f"{rungs_from}: rung {rung.name} has the parent {rung.parent!r}, and there is no "

@@ -71,8 +71,9 @@ def rung_object(
         "gain": None if parent is None else _gain(reading, parent),
         "share": _shares(reading.runs, figures, dtype, size, limits),
         "exactness": reading.exactness,
-        "token_ids": reading.token_ids[-1],
-        "same_tokens_every_run": all(ids == reading.token_ids[0] for ids in reading.token_ids),
+        "token_ids": rounds[0].token_ids[-1],
+        "same_tokens_every_run": _all_equal(ids for one in rounds for ids in one.token_ids),
+        "same_logits_every_run": _all_equal(sums for one in rounds for sums in one.row_sums),
         "runs": [
             {"round": number, "prefill_s": run.prefill_s, "token_s": list(run.token_s)}
             for number, one in enumerate(rounds)
@@ -147,6 +148,11 @@ def _share_object(share: Share) -> dict[str, Any]:
 
 def _most(peaks: Iterable[int | None]) -> int | None:
     return max((peak for peak in peaks if peak is not None), default=None)
+
+
+def _all_equal(values: Iterable[list[int]]) -> bool:
+    first, *others = values
+    return all(value == first for value in others)
 
 
 def _optional(spread: Spread | None) -> dict[str, float] | None:

@@ -25,6 +25,8 @@ from benchmark.workload import WARM_UP_TOKENS
 from console import EXIT_INTERRUPTED
 from devices import DTYPES, DTypeName
 
+_INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
 
 class Worker:
     """The commands; each takes and gives plain JSON values.
@@ -58,6 +60,8 @@ class Worker:
         """Load the rung's model, or say what is missing for it."""
         self._rung = find_rung(rung, None if rungs_from is None else Path(rungs_from))
         missing = self._rung.missing(self._device)
+        if missing is not None and not isinstance(missing, str):
+            raise RungFailedError(f"missing gave {missing!r}, expected a sentence or None")
         if missing is not None:
             return {"missing": missing}
         stopwatch = Stopwatch(self._device)
@@ -79,11 +83,15 @@ class Worker:
 
     def run(self, prompt_token_ids: list[int], max_new_tokens: int) -> dict[str, Any]:
         """Generate once; no EOS ends it, so every run makes as many tokens as any other."""
-        result = run_once(self._ready_steps, prompt_token_ids, max_new_tokens, self._device)
+        row_sums: list[Tensor] = []
+        result = run_once(
+            self._ready_steps, prompt_token_ids, max_new_tokens, self._device, row_sums=row_sums
+        )
         return {
             "prefill_s": result.timings.prefill_s,
             "token_s": list(result.timings.token_s),
             "token_ids": result.token_ids,
+            "row_sums": [int(row_sum) for row_sum in row_sums],
         }
 
     def peak(self) -> dict[str, Any]:
@@ -136,8 +144,17 @@ def run_once(
     max_new_tokens: int,
     device: torch.device,
     stopwatch: Stopwatch | None = None,
+    row_sums: list[Tensor] | None = None,
 ) -> GenerationResult:
     """Generate greedily to the full length, timed.
+
+    Args:
+        new_steps: of the rung.
+        prompt_token_ids: the prompt.
+        max_new_tokens: after it.
+        device: to run on.
+        stopwatch: to time it with; None takes the device's.
+        row_sums: given a checksum of each row of logits: any bit that changes alone changes it.
 
     Raises:
         RungFailedError: a logit is -inf.
@@ -146,9 +163,11 @@ def run_once(
     lowest: list[Tensor] = []
 
     def keep_lowest_and_choose(logits: Tensor) -> Tensor:
-        # The choice refuses NaN and +inf itself. One pass over a row, and nothing waits for it:
+        # The choice refuses NaN and +inf itself. Passes over one row, and nothing waits for them:
         # microseconds beside a forward pass.
         lowest.append(logits.amin())
+        if row_sums is not None:
+            row_sums.append(logits.view(_INTEGERS[logits.element_size()]).sum())
         return greedy(logits)
 
     steps = new_steps()  # the cache's memory is taken here, before the clock is read

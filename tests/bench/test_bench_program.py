@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from xml.etree import ElementTree
@@ -249,8 +250,63 @@ def test_what_goes_wrong_late_in_the_timed_prompt_is_not_shown_as_exact(
         assert done.stdout == ""
 
 
-def test_sigterm_ends_it_as_an_error_does():
+def test_runs_that_waver_are_noted_and_those_that_do_not_are_not(tiny_folder, run_bench):
+    done = run_bench(
+        *("--model", tiny_folder, "--max-new-tokens", "4", "--device", "cpu", "--json", "-"),
+        *("--rungs", "cached,wavering", "--rungs-from", TRIAL_RUNGS),
+    )
+    found = json.loads(done.stdout)
+    cached, wavering = found["rungs"]
+    assert cached["same_logits_every_run"]
+    assert not wavering["same_logits_every_run"]
+    assert wavering["same_tokens_every_run"]
+    (note,) = (note for note in found["notes"] if "busy" not in note)
+    assert note.startswith("wavering: its runs did not all give the same logits")
+
+
+def test_a_report_without_a_rung_says_why(tiny_folder, run_bench, tmp_path):
+    done = run_bench(
+        *("--model", tiny_folder, "--max-new-tokens", "2", "--device", "cpu", "--rounds", "1"),
+        *("--rungs", "lacking", "--rungs-from", TRIAL_RUNGS, "--report", tmp_path / "report"),
+        *("--sweep", "new-tokens", "--sweep-at", "2"),
+    )
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    assert "lacking left out: there is no abacus here" in page
+    for picture in re.findall(r"\]\(([^)]+)\)", page):
+        assert (tmp_path / "report" / picture).is_file()
+
+
+def test_what_a_rung_lacks_is_a_sentence(tiny_folder, run_bench):
+    done = run_bench(
+        *("--model", tiny_folder, "--rungs", "numbered", "--rungs-from", TRIAL_RUNGS),
+    )
+    assert done.exit_code == 1
+    assert "missing gave 5, expected a sentence or None" in done.stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_signals_end_it_as_an_error_does_however_many_come(number, status):
+    finished = []
+
+    def work() -> None:
+        try:
+            os.kill(os.getpid(), number)
+        finally:
+            os.kill(os.getpid(), number)
+            finished.append(True)
+
     with pytest.raises(SystemExit) as ended, bench._clear_errors(debug=False):
-        os.kill(os.getpid(), signal.SIGTERM)
-    assert ended.value.code == 143
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        work()
+    assert finished
+    assert ended.value.code == status
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_a_signal_that_is_ignored_stays_so():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with bench._clear_errors(debug=False):
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)

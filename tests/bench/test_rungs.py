@@ -74,6 +74,7 @@ def test_a_file_adds_rungs_behind_the_ladder():
             "rung trial has the parent 'cash', and there is no such",
         ),
         (ONE_RUNG.format("parent='reference'"), "no such rung"),
+        (ONE_RUNG.format("parent='trial'"), "rung trial is its own parent"),
         (TWO_LINES, r"rung trial: changes is 'one\\ntwo', expected words on one line"),
         (ONE_RUNG.format("").replace("trial", "a,b"), "a rung has the name 'a,b'"),
     ],

@@ -103,6 +103,7 @@ def rung(low: float, *, same_tokens: bool = True):
         "name": "trial",
         "share": {"prefill": share, "decode": None},
         "same_tokens_every_run": same_tokens,
+        "same_logits_every_run": same_tokens,
     }
 
 

@@ -110,6 +110,13 @@ class LateMinusInf(LateBoost):
         return logits
 
 
+class Wavering(Wrapped):
+    """All logits higher by some chance: the choice is the same."""
+
+    def decode(self, token_ids: Tensor) -> Tensor:
+        return super().decode(token_ids) + torch.rand(())
+
+
 class OneLogit(Wrapped):
     """A row of one logit, which would be broadcast."""
 
@@ -165,6 +172,8 @@ RUNGS = [
     Rung(name="late-boost", changes="a logit is wrong", prepare=wrapping(LateBoost)),
     Rung(name="late-minus-inf", changes="a logit is -inf", prepare=wrapping(LateMinusInf)),
     Rung(name="one-logit", changes="one logit for all", prepare=wrapping(OneLogit)),
+    Rung(name="wavering", changes="never the same", prepare=wrapping(Wavering)),
+    Rung(name="numbered", changes="lacks a number", missing=lambda _device: 5),
     Rung(name="leaving", changes="ends its process", prepare=end_the_process),
     Rung(name="not-finite", changes="a logit is NaN", prepare=wrapping(NotFinite)),
 ]
