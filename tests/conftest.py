@@ -1,5 +1,6 @@
 """Fixtures that more than one file of tests needs."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,15 @@ def real_checkpoint() -> Path:
     It is part of the installation: where it cannot be had, the tests that need it fail.
     """
     return augur_weights.resolve(None)
+
+
+def pytest_configure() -> None:
+    """Ctrl-C and a closed terminal do what they do at a terminal, in the programs of tests, too.
+
+    A shell starts its background jobs with Ctrl-C ignored, and nohup with the other.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.hookimpl(tryfirst=True)
