@@ -47,7 +47,9 @@ def eager_attention(
     lowest finite number where hidden); softmax in float32; back to the input dtype; times values.
     """
     groups = query.shape[1] // key.shape[1]
-    key, value = repeat_kv(key, groups), repeat_kv(value, groups)
+    # Contiguous, as transformers' growing cache is: a part of a larger cache may be multiplied by
+    # another kernel, with other last bits (float16 on CPUs that compute in it). Repeated they are.
+    key, value = (repeat_kv(heads, groups).contiguous() for heads in (key, value))
     scores = torch.matmul(query, key.transpose(2, 3)) * scale
     if mask is None and query.shape[2] > 1:
         mask = causal_mask(query.shape[2], key.shape[2], query.device)
