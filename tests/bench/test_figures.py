@@ -104,7 +104,7 @@ def test_the_slope_is_seen_where_every_pass_is_bound_by_arithmetic(long_result):
     figure = roofline_figure(slow, SUBTITLE)
     assert_legible(figure)
     roofline = figure.axes[0]
-    assert roofline.get_xlim()[0] < ridge / 3
+    assert roofline.get_xlim()[0] <= ridge / 4 * (1 + 1e-9)  # the quotient is rounded
     slope = roofline.lines[0].get_xydata()
     assert list(slope[:, 0]) == sorted(slope[:, 0])
     assert slope[0, 1] == pytest.approx(slope[1, 1] * slope[0, 0] / ridge)

@@ -129,6 +129,11 @@ def test_thoughts_that_the_template_leaves_out_later_are_not_taken_from_the_cach
     assert second.num_reused == len(first.prompt_token_ids) - len(engine.tokenizer.encode(opening))
 
 
+def test_the_prompt_may_be_fed_in_chunks(engine: Engine, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(Engine.generate.__kwdefaults__, "chunk_size", 7)
+    assert all(check_turns(engine, digits(engine)))
+
+
 def test_a_template_is_asked_once_whether_thinking_is_a_choice(
     tmp_path: Path, load_engine: Callable[[Path], Engine], monkeypatch: pytest.MonkeyPatch
 ):

@@ -40,7 +40,7 @@ def test_of_a_hub_model_that_is_refused_no_weights_are_fetched(
     with pytest.raises(NotSupportedError):
         resolve("org/name", check_config=look)
     assert look.seen == [CONFIG]
-    assert hub.downloaded() == [name for name in needed_files if name != "model.safetensors"]
+    assert hub.downloaded() == ["config.json"]
     # It is refused just so without a network, and taken whole where nobody refuses it.
     resolve("org/name")
     assert hub.downloaded() == needed_files, "a file was fetched twice"
@@ -49,7 +49,7 @@ def test_of_a_hub_model_that_is_refused_no_weights_are_fetched(
         resolve("org/name", check_config=look)
 
 
-def test_a_look_at_the_config_of_a_cached_hub_model_asks_the_hub_nothing_more(
+def test_a_look_at_the_config_of_a_cached_hub_model_fetches_nothing(
     hub: Any, repository_files: dict[str, bytes]
 ) -> None:
     hub.add("org/name", repository_files)
@@ -58,7 +58,7 @@ def test_a_look_at_the_config_of_a_cached_hub_model_asks_the_hub_nothing_more(
     look = Look()
     resolve("org/name", check_config=look)
     assert look.seen == [CONFIG]
-    assert [request.path for request in hub.requests] == ["/api/models/org/name/revision/main"]
+    assert hub.downloaded() == []
 
 
 def test_a_folder_is_refused_before_its_weights_are_looked_for(

@@ -63,8 +63,8 @@ def hub_checkpoint(
         repo_id: the repository, ``org/name``.
         revision: a branch, a tag or a commit; the default branch if ``None``.
         cache_dir: the cache folder, huggingface_hub's own if ``None``.
-        check_config: given what ``config.json`` says before weights are fetched; what it raises is
-            raised.
+        check_config: given what ``config.json`` says before anything else is fetched; what it
+            raises is raised.
 
     Returns:
         The snapshot's folder in the cache.
@@ -74,10 +74,14 @@ def hub_checkpoint(
             reached and is not in the cache, or it has no safetensors checkpoint.
         CheckpointError: the repository's config or index is malformed.
     """
-    # The index first: it decides which weights are needed.
-    folder = _fetched(_SMALL_FILES, [CONFIG_NAME], repo_id, revision, cache_dir)
+    commit = None
     if check_config is not None:
+        # Alone: of a model that is refused nothing else comes.
+        folder = _fetched((CONFIG_NAME,), [CONFIG_NAME], repo_id, revision, cache_dir)
         check_config(read_json_object(folder / CONFIG_NAME))
+        commit = folder.name
+    # The index first: it decides which weights are needed.
+    folder = _fetched(_SMALL_FILES, [CONFIG_NAME], repo_id, revision, cache_dir, commit=commit)
     index = folder / INDEX_NAME
     weights = sorted(set(read_index(index).values())) if index.exists() else [WEIGHTS_NAME]
     if not _missing(folder, weights):
