@@ -66,9 +66,7 @@ def main(
     repeats: Annotated[int, typer.Option(min=1, help="Timed runs in each process.")] = 2,
     rung_seconds: Annotated[
         float,
-        typer.Option(
-            min=0, help="Time for all runs of a rung; each process makes one at the least."
-        ),
+        typer.Option(min=0, help="Time for all runs of a rung, which are two at the least."),
     ] = 30,
     check_tokens: Annotated[
         int,

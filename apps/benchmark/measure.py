@@ -13,6 +13,9 @@ from benchmark.rung import Rung
 from benchmark.settings import Settings
 from benchmark.worker_process import WorkerProcess
 
+# Of all rounds together; fewer show no spread.
+_LEAST_RUNS = 2
+
 T = TypeVar("T")
 
 
@@ -47,7 +50,7 @@ class Reading:
 
     Attributes:
         rung: which.
-        missing: why it was left out; there are no rounds then.
+        missing: why it is left out, whatever rounds it had before that.
         rounds: what its processes did, one after the other.
         exactness: as `Exactness`, with `own_text` as `Parting`; of the first round.
     """
@@ -130,29 +133,24 @@ def measure_round(
     prompt = settings.workload.prompt_token_ids
     with ExitStack() as stack:
         bouts = [
-            Bout(reading.rung, stack.enter_context(settings.worker(reading.rung.name)))
+            (reading, Bout(reading.rung, stack.enter_context(settings.worker(reading.rung.name))))
             for reading in readings
             if reading.missing is None
         ]
-        known = {reading.rung.name: reading for reading in readings}
-        ready = []
-        for bout in bouts:
-            number = len(known[bout.rung.name].rounds) + 1
-            say(f"{bout.rung.name}: loading, round {number} of {settings.rounds}")
-            missing = bout.load(settings)
-            if missing is None:
-                say(f"{bout.rung.name}: warming up")
-                missing = bout.warm_up(prompt, capacity)
-            if missing is None:
-                ready.append(bout)
-            known[bout.rung.name].missing = missing
-        take_turns(ready, prompt, settings.max_new_tokens, settings, say)
-        for bout in ready:
+        for reading, bout in bouts:
+            number = len(reading.rounds) + 1
+            say(f"{reading.rung.name}: loading, round {number} of {settings.rounds}")
+            reading.missing = bout.load(settings)
+            if reading.missing is None:
+                say(f"{reading.rung.name}: warming up")
+                reading.missing = bout.warm_up(prompt, capacity)
+        ready = [(reading, bout) for reading, bout in bouts if reading.missing is None]
+        take_turns([bout for _, bout in ready], prompt, settings.max_new_tokens, settings, say)
+        for reading, bout in ready:
             bout.read_peak()
-            reading = known[bout.rung.name]
             reading.rounds.append(bout.round)
             if reading.exactness is None:
-                say(f"{bout.rung.name}: comparing logits with the reference's")
+                say(f"{reading.rung.name}: comparing logits with the reference's")
                 reading.exactness = bout.compare(reference)
 
 
@@ -166,9 +164,10 @@ def take_turns(
     """Run each in turn, and again while there are repeats and time left of the round's share."""
     started_s = time.perf_counter()
     allowed_s = settings.rung_seconds / settings.rounds * len(bouts)
+    least = -(-_LEAST_RUNS // settings.rounds)  # rounded up
     for number in range(settings.repeats):
         spent_s = time.perf_counter() - started_s
-        if number > 0 and spent_s * (number + 1) / number > allowed_s:
+        if number >= least and spent_s * (number + 1) / number > allowed_s:
             break
         for bout in turned(bouts, number):
             say(f"{bout.rung.name}: run {number + 1} of {settings.repeats}")

@@ -26,7 +26,7 @@ class Settings:
         rounds: processes of each rung, one after the other.
         repeats: timed runs in each.
         rung_seconds: for a rung's runs. A round does not begin another one that would take it
-            beyond its part of this.
+            beyond its part of this; there are two in all at the least.
         rungs_from: a file with more rungs.
         scratch: a folder for this run alone.
     """

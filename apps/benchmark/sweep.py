@@ -8,7 +8,7 @@ from itertools import chain
 from augur_gen import Timings
 from benchmark.errors import BenchError
 from benchmark.ladder import LADDER
-from benchmark.measure import Bout, take_turns, turned
+from benchmark.measure import Bout, Round, take_turns, turned
 from benchmark.progress import Say
 from benchmark.settings import Settings
 from benchmark.spread import Spread
@@ -168,7 +168,7 @@ def _run(task: _Task, bouts: dict[str, Bout], settings: Settings, say: Say) -> N
     for name, bout in bouts.items():
         say(f"sweep, {num_prompt} prompt tokens: warming up {name}")
         bout.warm_up(task.prompt_token_ids, num_prompt + max(num_new, WARM_UP_TOKENS))
-        bout.round.runs = []
+        bout.round = Round()
     take_turns(list(bouts.values()), task.prompt_token_ids, num_new, settings, say)
     task.cached += bouts["cached"].round.runs
     task.uncached += bouts["uncached"].round.runs

@@ -53,5 +53,8 @@ def test_rungs_side_by_side_share_the_time_of_all(turns):
     assert turns({"a": 2, "b": 12}, repeats=2, rounds=2, rung_seconds=30) == "abba"
 
 
-def test_every_round_has_a_run(turns):
+def test_every_round_has_a_run_and_a_rung_two(turns):
+    assert turns({"a": 99}, repeats=3, rounds=3, rung_seconds=0) == "a"
     assert turns({"a": 99}, repeats=3, rounds=2, rung_seconds=0) == "a"
+    assert turns({"a": 99}, repeats=3, rounds=1, rung_seconds=0) == "aa"
+    assert turns({"a": 99}, repeats=1, rounds=1, rung_seconds=0) == "a"
