@@ -4,14 +4,13 @@ import json
 from pathlib import Path
 from typing import Any, Self
 
-import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
-import bench
-from benchmark.errors import RungFailedError
-from benchmark.serve import answer
-from benchmark.worker import Worker, commands
+from augur_apps import bench
+from augur_bench.errors import RungFailedError
+from augur_bench.serve import answer
+from augur_bench.worker import Worker, commands
 
 TRIAL_RUNGS = Path(__file__).with_name("bench") / "trial_rungs.py"
 
@@ -39,6 +38,4 @@ class WorkerHere:
 
 def run_here(*arguments: str | Path) -> Result:
     """`bench.py` in this process, which has done all the imports."""
-    app = typer.Typer()
-    app.command()(bench.main)
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(bench.app, [str(argument) for argument in arguments])

@@ -8,6 +8,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from augur.answer import Answer
+from augur.conversation import Conversation
+from augur.engine import Engine
+from augur.generation_options import GenerationOptions
 from augur_gen import (
     GenerationResult,
     SamplingParams,
@@ -16,10 +20,6 @@ from augur_gen import (
     process_logits,
 )
 from augur_tok import Tokenizer
-from chatting.answer import Answer
-from chatting.conversation import Conversation
-from engine import Engine
-from generation_options import GenerationOptions
 from tiny_checkpoint import write_tiny_checkpoint
 
 TEXTS = (

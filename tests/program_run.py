@@ -42,8 +42,7 @@ def run_in_process(
     program: str, *arguments: str | Path, stdin: str | bytes | None = None
 ) -> subprocess.CompletedProcess[str]:
     """As `run_program`, by calling the program's `main` in this process."""
-    app = typer.Typer(add_completion=False)
-    app.command()(importlib.import_module(program.removesuffix(".py")).main)
+    app: typer.Typer = importlib.import_module(f"augur_apps.{program.removesuffix('.py')}").app
     done = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
     unforeseen = done.exception is not None and not isinstance(done.exception, SystemExit)
     if unforeseen:

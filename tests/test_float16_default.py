@@ -7,9 +7,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from attention_choice import choose_attention
+from augur.attention_choice import choose_attention
+from augur.engine import Engine
 from augur_model import EAGER, EAGER_F32, OPS_BY_ATTENTION
-from engine import Engine
 from program_run import run_in_process
 from tiny_checkpoint import write_tiny_checkpoint
 

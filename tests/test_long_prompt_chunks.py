@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from augur.engine import PREFILL_CHUNK, Engine
+from augur.generation_options import GenerationOptions
 from augur_gen import StopConditions, generate
 from augur_model import QwenForCausalLM
-from engine import PREFILL_CHUNK, Engine
-from generation_options import GenerationOptions
 from program_run import run_in_process
 from tiny_checkpoint import write_tiny_checkpoint
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import package_modules
+from augur.devices import DTYPES
+from augur.memory_plan import MemoryPlan, gigabytes
 from augur_gen import StaticKVCache
 from augur_model import QwenConfig, QwenForCausalLM
-from devices import DTYPES
-from memory_plan import MemoryPlan, gigabytes
 from program_run import run_in_process, run_program
 from published_sizes import PUBLISHED, published_config
 from tiny_checkpoint import CONFIG, write_tiny_checkpoint

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-import engine as engine_module
-import free_memory
-from engine import Engine
-from free_memory import NoRoomError, free_cpu_memory_bytes, free_memory_bytes, require_memory
-from generation_options import GenerationOptions
+import augur.engine as engine_module
+from augur import free_memory
+from augur.engine import Engine
+from augur.free_memory import NoRoomError, free_cpu_memory_bytes, free_memory_bytes, require_memory
+from augur.generation_options import GenerationOptions
 from program_run import run_in_process
 from tiny_checkpoint import write_tiny_checkpoint
 

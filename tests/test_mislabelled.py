@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
+from augur.engine import load_model
 from augur_model import ModelError
 from augur_weights import Checkpoint, CheckpointError
-from engine import load_model
 from tiny_checkpoint import write_tiny_checkpoint
 
 QWEN3 = {"model_type": "qwen3", "head_dim": 16}

@@ -8,8 +8,8 @@ import pytest
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from augur.engine import Engine, PromptError
 from augur_tok import Tokenizer
-from engine import Engine, PromptError
 from program_run import run_in_process
 from tiny_checkpoint import write_tiny_checkpoint
 

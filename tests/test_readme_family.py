@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from augur.memory_plan import MemoryPlan
 from augur_model import SUPPORTED_MODEL_TYPES, QwenConfig
-from memory_plan import MemoryPlan
 from published_sizes import PUBLISHED, published_config
 
 README = Path(__file__).resolve().parents[1] / "README.md"

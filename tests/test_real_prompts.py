@@ -1,7 +1,6 @@
 """Ten prompts on the default model's real weights in float32, from text to tokens."""
 
 import gc
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from augur_model import SDPA, Ops
+from augur_proof.prompts import read_prompts
 from augur_tok import Tokenizer
 from augur_weights import Checkpoint
 from broken_twins import DECODE_TWINS, PREFILL_TWINS, check_both_fail
@@ -21,9 +21,7 @@ from tiny_pairs import Pair
 
 pytestmark = pytest.mark.real
 
-PROMPTS: list[str] = json.loads(
-    (Path(__file__).parents[1] / "apps" / "reference_prompts.json").read_text(encoding="utf-8")
-)
+PROMPTS: list[str] = read_prompts()
 ONE_PROMPT = PROMPTS[-1]
 TWO_PROMPTS = (PROMPTS[0], PROMPTS[4])
 

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-import benchmark.settings
+import augur_bench.settings
 from bench_here import TRIAL_RUNGS, WorkerHere, run_here
 from tiny_checkpoint import write_tiny_checkpoint
 
 
 @pytest.fixture
 def run_bench(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(benchmark.settings, "WorkerProcess", WorkerHere)
+    monkeypatch.setattr(augur_bench.settings, "WorkerProcess", WorkerHere)
     return run_here
 
 
@@ -36,7 +36,7 @@ def result(tiny_folder: Path, report_folder: Path) -> dict[str, Any]:
         *("--json", "-", "--report", report_folder),
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(benchmark.settings, "WorkerProcess", WorkerHere)
+        patch.setattr(augur_bench.settings, "WorkerProcess", WorkerHere)
         done = run_here(*arguments)
     assert done.exit_code == 0, done.output
     found: dict[str, Any] = json.loads(done.stdout)

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import torch
 
-import bench
+from augur_apps import bench
+from augur_bench.ladder import LADDER
+from augur_bench.rung import load_eager
+from augur_bench.rung_choice import all_rungs
+from augur_bench.work import ModelSize
+from augur_bench.worker import run_once
 from augur_gen import StopConditions, generate
 from augur_model import QwenConfig
-from benchmark.ladder import LADDER
-from benchmark.rung import load_eager
-from benchmark.rung_choice import all_rungs
-from benchmark.work import ModelSize
-from benchmark.worker import run_once
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "benchmark.md").read_text(encoding="utf-8")

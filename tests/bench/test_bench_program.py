@@ -13,10 +13,10 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-import bench
+from augur_apps import bench
+from augur_bench.ladder import LADDER
+from augur_bench.tables import WIDTH, print_result
 from bench_here import TRIAL_RUNGS, WorkerHere
-from benchmark.ladder import LADDER
-from benchmark.tables import WIDTH, print_result
 from program_run import run_program
 
 SLEEP_S = 2.0

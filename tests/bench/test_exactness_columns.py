@@ -5,18 +5,18 @@ from dataclasses import asdict
 import pytest
 import torch
 
+from augur_bench.errors import RungFailedError
+from augur_bench.exactness import find_parting, measure_exactness
+from augur_bench.ladder import LADDER, REFERENCE
+from augur_bench.reference_logits import Continuation, open_rows, record
+from augur_bench.rung import Rung
+from augur_bench.rung_choice import all_rungs
+from augur_bench.serve import answer
+from augur_bench.worker import Worker, commands, run_once
 from augur_gen import UncachedSteps
 from augur_model import QwenConfig
 from augur_weights import Checkpoint
 from bench_here import TRIAL_RUNGS
-from benchmark.errors import RungFailedError
-from benchmark.exactness import find_parting, measure_exactness
-from benchmark.ladder import LADDER, REFERENCE
-from benchmark.reference_logits import Continuation, open_rows, record
-from benchmark.rung import Rung
-from benchmark.rung_choice import all_rungs
-from benchmark.serve import answer
-from benchmark.worker import Worker, commands, run_once
 
 TRIAL = all_rungs(TRIAL_RUNGS)
 PROMPTS = [[5, 1, 4], [9, 2, 6, 5, 3], [5, 8]]

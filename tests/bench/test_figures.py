@@ -7,10 +7,10 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from benchmark.growth_figure import growth_figure
-from benchmark.ladder_figure import ladder_figure
-from benchmark.report import report_text
-from benchmark.roofline_figure import roofline_figure
+from augur_bench.growth_figure import growth_figure
+from augur_bench.ladder_figure import ladder_figure
+from augur_bench.report import report_text
+from augur_bench.roofline_figure import roofline_figure
 
 SUBTITLE = "some-model-7b-instruct on Some CPU, 2 threads; 35 prompt tokens, 32 new tokens"
 

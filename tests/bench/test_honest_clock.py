@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from augur_bench.limits import _fastest_s
+from augur_bench.worker import WARM_UP_TOKENS, Worker, run_once
 from augur_gen import Steps, Stopwatch, Timings
-from benchmark.limits import _fastest_s
-from benchmark.worker import WARM_UP_TOKENS, Worker, run_once
 
 CPU = torch.device("cpu")
 

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from augur_bench.limits import Limits, measure_bandwidth, measure_matmul
+from augur_bench.spread import Spread
+from augur_bench.work import ModelSize, Work
 from augur_gen import StaticKVCache
 from augur_model import QwenConfig
-from benchmark.limits import Limits, measure_bandwidth, measure_matmul
-from benchmark.spread import Spread
-from benchmark.work import ModelSize, Work
 
 
 def config(**changes):

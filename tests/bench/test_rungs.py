@@ -9,19 +9,19 @@ import torch
 import torch._inductor.config
 from safetensors.torch import load_file, save_file
 
+from augur_bench.compiled import compiled, missing_compiler
+from augur_bench.errors import BenchError, RungUnavailableError
+from augur_bench.ladder import LADDER
+from augur_bench.peers import PEERS
+from augur_bench.rung import load_eager
+from augur_bench.rung_choice import all_rungs, choose_pairs, choose_rungs
+from augur_bench.worker import run_once
 from augur_gen import StopConditions, generate
 from bench_here import TRIAL_RUNGS
-from benchmark.compiled import compiled, missing_compiler
-from benchmark.errors import BenchError, RungUnavailableError
-from benchmark.ladder import LADDER
-from benchmark.peers import PEERS
-from benchmark.rung import load_eager
-from benchmark.rung_choice import all_rungs, choose_pairs, choose_rungs
-from benchmark.worker import run_once
 
 CPU = torch.device("cpu")
 PROMPT = [5, 3, 8, 1]
-ONE_RUNG = "from benchmark.rung import Rung\nRUNGS = [Rung(name='trial', changes='all', {})]"
+ONE_RUNG = "from augur_bench.rung import Rung\nRUNGS = [Rung(name='trial', changes='all', {})]"
 TWO_LINES = ONE_RUNG.format("").replace("'all'", "'one\\ntwo'")
 
 
@@ -66,7 +66,7 @@ def test_a_file_adds_rungs_behind_the_ladder():
     [
         ("RUNGS = 3", "RUNGS is int, expected a list"),
         ("import there_is_no_such_module", "ModuleNotFoundError"),
-        ("from benchmark.ladder import LADDER\nRUNGS = [LADDER['sdpa']]", "a rung sdpa already"),
+        ("from augur_bench.ladder import LADDER\nRUNGS = [LADDER['sdpa']]", "a rung sdpa already"),
         ("import sys; sys.exit(0)", "SystemExit: 0"),
         (ONE_RUNG.format("dtype='int8'"), "rung trial: dtype is 'int8', expected one of float32"),
         (

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from augur_bench.errors import BenchError
+from augur_bench.sweep import SweepName, sweep_lengths
+from augur_bench.work import ModelSize
+from augur_bench.workload import Workload
 from augur_model import QwenConfig
 from augur_weights import Checkpoint
-from benchmark.errors import BenchError
-from benchmark.sweep import SweepName, sweep_lengths
-from benchmark.work import ModelSize
-from benchmark.workload import Workload
 
 
 @pytest.fixture

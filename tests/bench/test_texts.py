@@ -2,16 +2,15 @@
 
 import pytest
 
-from augur_gen import Timings
-from benchmark.bench_object import notes
-from benchmark.ladder import LADDER
-from benchmark.measure import Reading, Round
-from benchmark.report import markdown_table
-from benchmark.rung_object import _gain
-from benchmark.sheets import Sheet
-from benchmark.spread import Spread, percentile
-from benchmark.sweep import Point, ratio_grows
-from benchmark.texts import (
+from augur_bench.bench_object import notes
+from augur_bench.ladder import LADDER
+from augur_bench.measure import Reading, Round
+from augur_bench.report import markdown_table
+from augur_bench.rung_object import _gain
+from augur_bench.sheets import Sheet
+from augur_bench.spread import Spread, percentile
+from augur_bench.sweep import Point, ratio_grows
+from augur_bench.texts import (
     exact,
     parting_text,
     percent,
@@ -20,6 +19,7 @@ from benchmark.texts import (
     times_range,
     with_spread,
 )
+from augur_gen import Timings
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmark import measure
-from benchmark.measure import take_turns
+from augur_bench import measure
+from augur_bench.measure import take_turns
 
 
 @dataclass

@@ -7,9 +7,9 @@ import signal
 import pytest
 import torch
 
-from benchmark.errors import RungFailedError
-from benchmark.peak_memory import peak_memory, reset_peak_memory
-from benchmark.worker_process import WorkerProcess
+from augur_bench.errors import RungFailedError
+from augur_bench.peak_memory import peak_memory, reset_peak_memory
+from augur_bench.worker_process import WorkerProcess
 
 CPU = torch.device("cpu")
 

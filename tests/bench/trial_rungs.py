@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from augur_bench.errors import RungUnavailableError
+from augur_bench.rung import NewSteps, Rung, cached, load_eager, with_ops
 from augur_gen import Steps
 from augur_model import EAGER, QwenForCausalLM, ops
-from benchmark.errors import RungUnavailableError
-from benchmark.rung import NewSteps, Rung, cached, load_eager, with_ops
 
 SLEEP_S = 2.0
 

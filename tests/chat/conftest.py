@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from augur.engine import Engine
 from chat_turns import write_chatty
-from engine import Engine
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from augur.engine import Engine
+from augur.generation_options import GenerationOptions
+from augur_apps.chatting.commands import COMMANDS
 from chat_turns import fresh_answer, write_chatty
-from chatting.commands import COMMANDS
-from engine import Engine
-from generation_options import GenerationOptions
 from program_run import APPS, COMPUTING, run_in_process
 
 NEW = 6

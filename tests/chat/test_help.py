@@ -9,8 +9,7 @@ import typer
 
 @pytest.mark.parametrize("program", ["chat", "run_prompt"])
 def test_help_names_no_option_that_the_program_lacks(program: str):
-    app = typer.Typer(add_completion=False)
-    app.command()(importlib.import_module(program).main)
+    app = importlib.import_module(f"augur_apps.{program}").app
     options = typer.main.get_command(app).params
     names = {name for option in options for name in (*option.opts, *option.secondary_opts)}
     for option in options:

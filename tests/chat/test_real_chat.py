@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from augur.conversation import Conversation
+from augur.engine import Engine
+from augur.generation_options import GenerationOptions
 from chat_turns import ask, fed_lengths, fresh_answers
-from chatting.conversation import Conversation
-from engine import Engine
-from generation_options import GenerationOptions
 
 pytestmark = pytest.mark.real
 

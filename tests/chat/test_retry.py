@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 import pytest
 
+from augur.answer import Answer
+from augur.conversation import Conversation
+from augur.conversation_errors import ConversationError
+from augur.engine import Engine
+from augur.generation_options import GenerationOptions
+from augur.messages import Message
+from augur_apps.chatting.talk import Talk
 from chat_turns import ask, fresh_answer, only
-from chatting.answer import Answer
-from chatting.conversation import Conversation
-from chatting.errors import ConversationError
-from chatting.messages import Message
-from chatting.talk import Talk
-from engine import Engine
-from generation_options import GenerationOptions
 
 
 @pytest.fixture
@@ -89,8 +89,8 @@ def test_a_greedy_retry_says_before_the_answer_that_it_changes_nothing(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("chatting.talk.say", print)
-    monkeypatch.setattr("chatting.talk._NOTES", {})
+    monkeypatch.setattr("augur_apps.chatting.talk.say", print)
+    monkeypatch.setattr("augur_apps.chatting.talk._NOTES", {})
     talk = greedy_talk(engine, conversation)
     talk.send("Count.")
     for _ in range(2):

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from augur.conversation import Conversation, common_prefix_length
+from augur.engine import Engine, PromptError
+from augur.generation_options import GenerationOptions
+from augur.messages import Message
 from augur_gen import SamplingParams
 from augur_tok import Tokenizer
 from chat_turns import TEXTS, ask, fed_lengths, fresh_answers, fresh_ids, only, write_chatty
-from chatting.conversation import Conversation, common_prefix_length
-from chatting.messages import Message
-from engine import Engine, PromptError
-from generation_options import GenerationOptions
 
 DIGITS = "0123456789"
 BYTES = GenerationOptions(max_new_tokens=12)  # the raw argmax: bytes that are mostly no UTF-8

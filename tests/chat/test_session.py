@@ -6,12 +6,12 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from chatting.conversation import Conversation
-from chatting.messages import Message
-from chatting.session import run_session
-from chatting.talk import Talk
-from engine import Engine
-from generation_options import GenerationOptions
+from augur.conversation import Conversation
+from augur.engine import Engine
+from augur.generation_options import GenerationOptions
+from augur.messages import Message
+from augur_apps.chatting.session import run_session
+from augur_apps.chatting.talk import Talk
 
 
 class Script:
@@ -50,7 +50,7 @@ def test_an_unforeseen_error_in_a_command_ends_nothing(
     def breaks(_device: object) -> None:
         raise error
 
-    monkeypatch.setattr("chatting.commands.peak_memory_bytes", breaks)
+    monkeypatch.setattr("augur_apps.chatting.commands.peak_memory_bytes", breaks)
     assert run_session(talk, Script("Hello", "/stats", "/nothing", "Again"), debug=debug) == 1
     assert roles(talk) == ["user", "assistant"] * 2
     said = capsys.readouterr().err

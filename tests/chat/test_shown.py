@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from augur.conversation import Conversation
+from augur.engine import Engine
+from augur.generation_options import GenerationOptions
+from augur_apps.chatting.shown import shown
+from augur_apps.chatting.talk import Talk
 from augur_gen import SamplingParams
-from chatting.conversation import Conversation
-from chatting.shown import shown
-from chatting.talk import Talk
-from engine import Engine
-from generation_options import GenerationOptions
 from program_run import run_in_process
 
 EVIL, SPELLED = "\x1b]0;EVIL\x07", r"\x1b]0;EVIL\x07"

@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager, suppress
 import pytest
 import torch
 
+from augur.conversation import Conversation
+from augur.conversation_errors import ConversationError
+from augur.engine import PREFILL_CHUNK, Engine
+from augur.generation_options import GenerationOptions
+from augur.messages import Message
+from augur_apps.chatting.talk import Talk
 from augur_gen import GenerationError, SamplingParams
 from chat_turns import ask, fresh_answer, only
-from chatting.conversation import Conversation
-from chatting.errors import ConversationError
-from chatting.messages import Message
-from chatting.talk import Talk
-from engine import PREFILL_CHUNK, Engine
-from generation_options import GenerationOptions
 
 QUESTION = Message("user", "Count.")
 AtForwardPass = Callable[[int, Callable[[], object]], AbstractContextManager[None]]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from chatting.errors import ConversationError
-from chatting.messages import Message
-from chatting.talk_file import read_talk, write_talk
+from augur.conversation_errors import ConversationError
+from augur.messages import Message
+from augur_apps.chatting.talk_file import read_talk, write_talk
 
 MESSAGES = (
     Message("system", "Sé breve.\r\n\ttab"),
@@ -73,7 +73,7 @@ def test_a_write_that_fails_leaves_the_former_file_and_nothing_else(
     def disk_is_full(_descriptor: int) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("chatting.talk_file.os.fsync", disk_is_full)
+    monkeypatch.setattr("augur_apps.chatting.talk_file.os.fsync", disk_is_full)
     with pytest.raises(ConversationError, match="No space left"):
         write_talk(path, MESSAGES, replace=True)
     assert read_talk(path) == MESSAGES[:1]

@@ -5,9 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from augur_apps.chatting.session import HINT
+from augur_apps.chatting.terminal_lines import PROMPT
 from augur_tok import Tokenizer
-from chatting.session import HINT
-from chatting.terminal_lines import PROMPT
 from program_run import APPS
 from terminal import CTRL_C, CTRL_D, ENTER, Terminal
 

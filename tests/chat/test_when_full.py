@@ -2,14 +2,14 @@
 
 import pytest
 
+from augur.context import DEFAULT_CONTEXT
+from augur.conversation import Conversation
+from augur.conversation_errors import ContextFullError, ConversationError
+from augur.engine import Engine
+from augur.generation_options import GenerationOptions
+from augur.messages import Message
+from augur_apps.chatting.talk import Talk
 from chat_turns import ask, fresh_answer, fresh_ids, only
-from chatting.context import DEFAULT_CONTEXT
-from chatting.conversation import Conversation
-from chatting.errors import ContextFullError, ConversationError
-from chatting.messages import Message
-from chatting.talk import Talk
-from engine import Engine
-from generation_options import GenerationOptions
 
 SYSTEM = "Be brief."
 TEXTS = ("one", "two", "three", "four")

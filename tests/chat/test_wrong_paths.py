@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from chatting.errors import ConversationError
-from chatting.messages import Message
-from chatting.talk_file import read_talk, typed_path, write_talk
+from augur.conversation_errors import ConversationError
+from augur.messages import Message
+from augur_apps.chatting.talk_file import read_talk, typed_path, write_talk
 from program_run import run_in_process
 
 MESSAGES = (Message("user", "Hi"), Message("assistant", "Hello"))

@@ -14,8 +14,8 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from typer.testing import CliRunner
 
+from augur_apps.parity import app
 from augur_tok.qwen2_bpe import QWEN2_SPLIT
-from parity import app
 
 PROMPTS = ["Why is the sky blue?", "¿Cuántas ardillas hay?", "def add(a, b):\n    return"]
 

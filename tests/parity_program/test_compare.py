@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 
-from proof.answer import Answer
-from proof.compare import compare, first_parting, kl_divergence
-from proof.demand import Demand
-from proof.errors import ProofError
-from proof.tolerance import EXACT, Tolerance
+from augur_proof.answer import Answer
+from augur_proof.compare import compare, first_parting, kl_divergence
+from augur_proof.demand import Demand
+from augur_proof.errors import ProofError
+from augur_proof.tolerance import EXACT, Tolerance
 
 TO_THE_BIT = Demand(EXACT, near_ties_may_part=False)
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from proof.demand import one_op_demand, whole_model_demand
-from proof.made_with import MadeWith
-from proof.tolerance import EXACT, Tolerance
+from augur_proof.demand import one_op_demand, whole_model_demand
+from augur_proof.made_with import MadeWith
+from augur_proof.tolerance import EXACT, Tolerance
 
 TRUTH = MadeWith.here(
     "transformers", "a/model", dtype="float32", device="cpu", attention="eager", max_new_tokens=1

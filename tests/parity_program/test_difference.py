@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from proof.difference import difference
-from proof.tolerance import EXACT, Tolerance
+from augur_proof.difference import difference
+from augur_proof.tolerance import EXACT, Tolerance
 
 REFERENCE = torch.tensor([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
 

@@ -3,8 +3,8 @@
 import pytest
 
 from augur_model import EAGER
-from proof.errors import ProofError
-from proof.ops_table import load_ops
+from augur_proof.errors import ProofError
+from augur_proof.ops_table import load_ops
 
 
 def test_a_table_is_found_by_module_and_name():

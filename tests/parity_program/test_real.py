@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from proof.prompts import read_prompts
+from augur_proof.prompts import read_prompts
 
 pytestmark = pytest.mark.real
 

@@ -12,9 +12,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
-import proof
-from proof.errors import ProofError
-from proof.referee import Referee, cache_argument, token_ids_of
+import augur_apps
+import augur_proof
+from augur_proof.errors import ProofError
+from augur_proof.referee import Referee, cache_argument, token_ids_of
 
 CPU = torch.device("cpu")
 
@@ -154,8 +155,8 @@ def test_a_raw_prompt_without_tokens_is_refused(checkpoint, tmp_path):
 
 
 def test_no_other_file_of_the_program_imports_transformers():
-    apps = Path(proof.__file__).parents[1]
-    sources = [apps / "parity.py", *(apps / "proof").glob("*.py")]
+    proof, apps = Path(augur_proof.__file__).parent, Path(augur_apps.__file__).parent
+    sources = [apps / "parity.py", *proof.glob("*.py")]
     importing = {
         path.name
         for path in sources

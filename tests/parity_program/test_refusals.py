@@ -3,9 +3,9 @@
 import pytest
 
 from augur_model import QwenConfig
-from proof.errors import ProofError
-from proof.referee import Referee
-from proof.sides import _check_fits
+from augur_proof.errors import ProofError
+from augur_proof.referee import Referee
+from augur_proof.sides import _check_fits
 from tiny_checkpoint import CONFIG
 
 

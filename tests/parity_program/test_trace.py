@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from engine import Engine
-from proof.points import compared_modules
-from proof.referee import Referee
+from augur.engine import Engine
+from augur_proof.points import compared_modules
+from augur_proof.referee import Referee
 
 CPU = torch.device("cpu")
 
@@ -144,8 +144,8 @@ def test_a_wrong_residual_is_named(trace, monkeypatch):
 
 
 def test_the_model_is_as_before_after_a_trace(checkpoint):
-    from proof.tolerance import EXACT
-    from proof.trace import trace as trace_network
+    from augur_proof.tolerance import EXACT
+    from augur_proof.trace import trace as trace_network
 
     passes = Referee.load(checkpoint, device=CPU, dtype=torch.float32).record([1, 2, 3], 1)
     model = Engine.load(checkpoint, device=CPU, dtype=torch.float32).model

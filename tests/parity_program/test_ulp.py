@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from proof.ulp import ulp_distance
+from augur_proof.ulp import ulp_distance
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from batch.answers import AnswerWriter, read_answers
-from batch.output_file import only_process_on
-from batch.prompts import read_prompts
-from engine import Engine
-from free_memory import NoRoomError
-from generation_options import GivenOptions
+from augur.batch.answers import AnswerWriter, read_answers
+from augur.batch.output_file import only_process_on
+from augur.batch.prompts import read_prompts
+from augur.engine import Engine
+from augur.free_memory import NoRoomError
+from augur.generation_options import GivenOptions
 from program_run import COMPUTING, run_in_process
 from tiny_checkpoint import CHAT_TEMPLATE, write_tiny_checkpoint
 

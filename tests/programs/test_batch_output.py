@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from batch.prompts import read_prompts
+from augur.batch.prompts import read_prompts
 from program_run import run_in_process
 
 NOBODY = 65534

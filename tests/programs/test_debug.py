@@ -12,9 +12,9 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-import console
+from augur.batch.errors import BatchError
+from augur_apps import console
 from augur_tok import TokenizerError
-from batch.errors import BatchError
 
 
 @pytest.fixture(autouse=True)
@@ -42,14 +42,10 @@ def ended(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    module = importlib.import_module(program)
+    module = importlib.import_module(f"augur_apps.{program}")
     first, arguments = PROGRAMS[program]
     monkeypatch.setattr(module, first, fail)
-    app = getattr(module, "app", None)
-    if app is None:
-        app = typer.Typer(add_completion=False)
-        app.command()(module.main)
-    return CliRunner().invoke(app, [*arguments, *options])
+    return CliRunner().invoke(module.app, [*arguments, *options])
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file, save_file
 
-import run_prompt
+from augur_apps import run_prompt
+from augur_apps.console import clear_errors
 from augur_tok import Tokenizer
-from console import clear_errors
 from program_run import APPS, run_in_process
 from tiny_checkpoint import write_tiny_checkpoint
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+from augur.engine import Engine
 from augur_gen import SamplingParams, StopConditions, generate
-from engine import Engine
 from program_run import COMPUTING, run_in_process, run_program
 from tiny_checkpoint import write_tiny_checkpoint
 

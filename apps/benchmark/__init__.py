@@ -1,1 +1,0 @@
-"""What `bench.py` is made of: rungs, worker processes, limits, exactness, tables and figures."""

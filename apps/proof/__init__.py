@@ -1,1 +1,0 @@
-"""What `parity.py` is made of: ground truth, the referee, comparison and trace."""

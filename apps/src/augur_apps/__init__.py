@@ -1,0 +1,1 @@
+"""The programs: what a person types and is shown. The work is done by the packages."""

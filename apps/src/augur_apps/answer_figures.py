@@ -1,0 +1,73 @@
+"""What is told of an answer: an object for programs, a line for a person."""
+
+from typing import Any
+
+from augur.devices import dtype_name
+from augur.engine import Engine
+from augur.generation_json import logprobs_json, sampling_json
+from augur.memory import peak_memory_bytes
+from augur.memory_plan import MemoryPlan, gigabytes
+from augur_gen import TextResult
+
+
+def figures_of(
+    model: str,
+    engine: Engine,
+    prompt_token_ids: list[int],
+    result: TextResult,
+    *,
+    max_new_tokens: int,
+) -> dict[str, Any]:
+    """The answer and all its figures, in JSON's types; seconds, tokens/s and bytes.
+
+    `max_new_tokens` is what was asked for: the cache had room for so many.
+    """
+    timings = result.generation.timings
+    plan = MemoryPlan(engine.model.config, len(prompt_token_ids) + max_new_tokens)
+    return {
+        "model": model,
+        "device": str(engine.model.device),
+        "dtype": dtype_name(engine.model.dtype),
+        "attention": engine.attention,
+        "sampling": sampling_json(result.generation.sampling),
+        "prompt_token_ids": prompt_token_ids,
+        "token_ids": result.token_ids,
+        "logprobs": logprobs_json(engine.tokenizer, result.generation.logprobs),
+        "text": result.text,
+        "finish_reason": result.finish_reason or "interrupted",
+        "stop_string": result.stop_string,
+        "load_s": engine.load_s,
+        "ttft_s": timings.ttft_s,
+        "prefill_s": timings.prefill_s,
+        "prefill_tokens_per_s": timings.prefill_tokens_per_s,
+        "decode_s": timings.decode_s,
+        "decode_tokens_per_s": timings.decode_tokens_per_s,
+        "weight_bytes": plan.weight_bytes(engine.model.dtype),
+        "cache_bytes": plan.cache_bytes(engine.model.dtype),
+        "peak_memory_bytes": peak_memory_bytes(engine.model.device),
+    }
+
+
+def figures_line(figures: dict[str, Any]) -> str:
+    """The figures that a person wants to see, in one line."""
+
+    def rate(value: float | None) -> str:
+        return "-" if value is None else f"{value:.1f} tokens/s"
+
+    peak = figures["peak_memory_bytes"]
+    num_prompt, num_new = len(figures["prompt_token_ids"]), len(figures["token_ids"])
+    parts = [
+        f"{figures['model']} on {figures['device']} in {figures['dtype']}, {figures['attention']}",
+        f"load {figures['load_s']:.2f} s",
+        f"first token {figures['ttft_s']:.2f} s",
+        f"prefill {num_prompt} tokens, {rate(figures['prefill_tokens_per_s'])}",
+        f"decode {num_new} tokens, {rate(figures['decode_tokens_per_s'])}",
+        f"finish: {figures['finish_reason']}",
+        f"weights {gigabytes(figures['weight_bytes'])}",
+        f"cache {gigabytes(figures['cache_bytes'])}",
+    ]
+    if figures["sampling"]["seed"] is not None:
+        parts.append(f"seed {figures['sampling']['seed']}")
+    if peak is not None:
+        parts.append(f"peak {peak / 1e9:.2f} GB")
+    return " | ".join(parts)

@@ -1,0 +1,153 @@
+"""What the programs share in talking to a person: progress, messages, exit statuses."""
+
+import signal
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from io import TextIOWrapper
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as RichProgress
+
+from augur.devices import DeviceError
+from augur.engine import PromptError
+from augur_gen import GenerationError
+from augur_model import ModelError
+from augur_tok import TokenizerError
+from augur_weights import Progress, WeightsError, one_line
+
+EXIT_FAILURE = 1
+EXIT_WRONG_INPUT = 2
+EXIT_INTERRUPTED = 130
+"""As shells report a program that Ctrl-C ended: 128 + SIGINT."""
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+"""Every program has it, and hands it to `clear_errors`."""
+
+MODEL_HELP = "Hub id (org/name or org/name@revision), folder, .gguf file, or the embedded default."
+
+# stdout belongs to the result; everything said to the person goes here. No emoji: rich would make
+# one of the ":x:" in "--device cpu:x: ...".
+stderr = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+
+_WRONG_INPUT = (
+    WeightsError,
+    TokenizerError,
+    ModelError,
+    GenerationError,
+    DeviceError,
+    PromptError,
+)
+
+
+@contextmanager
+def clear_errors(*wrong_input: type[Exception], debug: bool = False) -> Iterator[None]:
+    """Turn every error into one message and an exit status.
+
+    Errors of the packages, and those in `wrong_input`, are wrong input: 2. Ctrl-C is 130. All else
+    is a failure of ours: 1. With `debug` the traceback goes before the message. A message is one
+    line; an error that has a `lines` attribute gives one for each.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        # A program may have set this while its modules were loading; from here on it is handled.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if sys.stdout is None:
+        stderr.print("error: stdout is closed; there is nowhere to write to", style="red")
+        raise SystemExit(EXIT_FAILURE)
+    if isinstance(sys.stdout, TextIOWrapper):
+        # Text in any script goes out, whatever the locale.
+        sys.stdout.reconfigure(encoding="utf-8", errors="replace")
+    expected: tuple[type[Exception], ...] = (*_WRONG_INPUT, *wrong_input)
+    try:
+        yield
+    except (typer.BadParameter, typer.Exit, typer.Abort):
+        raise  # typer says these itself
+    except expected as error:
+        _say("error: ", error, debug)
+        raise SystemExit(EXIT_WRONG_INPUT) from error
+    except KeyboardInterrupt as error:
+        stderr.print("interrupted")
+        raise SystemExit(EXIT_INTERRUPTED) from error
+    except BrokenPipeError:
+        # The reader of our stdout went away (`| head`): nothing is wrong, there is no one to tell.
+        if sys.stderr is not None:
+            sys.stderr.close()
+        raise SystemExit(EXIT_FAILURE) from None
+    except OSError as error:
+        _say("error: ", error, debug)
+        _drop_stdout()
+        raise SystemExit(EXIT_FAILURE) from error
+    except Exception as error:
+        if is_out_of_memory(error):
+            words = str(error).partition("\n")[0] or "nothing is left"
+            told = f"out of memory ({words}). Ask for less, or take a smaller model"
+            _say("error: ", told, debug)
+            raise SystemExit(EXIT_FAILURE) from error
+        advice = "" if debug else "; to see where, run it again with --debug"
+        _say("internal error: ", f"{type(error).__name__}: {error}{advice}", debug)
+        raise SystemExit(EXIT_FAILURE) from error
+
+
+def say_error(error: object, *, debug: bool = False) -> None:
+    """Tell an error, as one line; with `debug` the traceback of the one at hand goes before it."""
+    _say("error: ", error, debug)
+
+
+def _say(kind: str, error: object, debug: bool) -> None:
+    """One message, under the traceback of the error at hand if that is asked for."""
+    if debug:
+        for line in traceback.format_exc().rstrip().split("\n"):
+            # Indented, so that no line of what it quotes can be taken for a message.
+            _write(f"  {one_line(line)}")
+    lines: Iterable[str] = getattr(error, "lines", None) or [str(error)]
+    first, *others = lines
+    for line in (kind + first, *others):
+        _write(one_line(line), style="red")
+
+
+def _write(line: str, style: str | None = None) -> None:
+    with suppress(OSError, ValueError):  # stderr is closed or full: there is no one to tell
+        stderr.print(line, style=style, markup=False)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether that is what went wrong, on any device."""
+    # torch's allocator for the CPU has no error of its own.
+    of_cpu = isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+    return of_cpu or isinstance(error, MemoryError | torch.OutOfMemoryError)
+
+
+def _drop_stdout() -> None:
+    """Let nothing that is still buffered raise again when Python ends."""
+    with suppress(OSError):
+        sys.stdout.close()
+
+
+@contextmanager
+def progress_bars() -> Iterator[Progress]:
+    """Progress bars on stderr, one for each stage that is reported."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
+    bars = RichProgress(*columns, console=stderr)
+    tasks: dict[str, TaskID] = {}
+
+    def show(stage: str, done: int, total: int) -> None:
+        if stage not in tasks:
+            bars.start()  # not before: without bars it would print an empty line
+            tasks[stage] = bars.add_task(stage, total=total)
+        bars.update(tasks[stage], completed=done, total=total)
+
+    try:
+        yield show
+    finally:
+        if tasks:
+            bars.stop()

@@ -1,0 +1,1 @@
+"""The referee: ground truth, comparison and trace against transformers."""

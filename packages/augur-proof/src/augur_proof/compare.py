@@ -1,0 +1,132 @@
+"""One prompt, two networks: same ids, same tokens, how far the logits are apart."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from augur_proof.answer import Answer
+from augur_proof.demand import Demand
+from augur_proof.difference import Difference, difference
+from augur_proof.errors import ProofError
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What comparing two answers to one prompt came to.
+
+    Attributes:
+        reference: transformers' answer, its logits let go.
+        candidate: augur's, likewise.
+        id_parting: index of the first input id that differs; None where none does.
+        token_parting: index of the first new token that differs; None where none does.
+        margin: at the parting, by how much the candidate's own logits prefer its token; None
+            where there is no parting or one side had ended.
+        near_tie: whether the demand lets the tokens part there.
+        num_steps: rows of logits compared, those computed from equal tokens.
+        logits: the largest difference among them; its index is (step, token id).
+        kl_nats: largest Kullback-Leibler divergence of the candidate's distribution of the next
+            token from the reference's.
+    """
+
+    reference: Answer
+    candidate: Answer
+    id_parting: int | None
+    token_parting: int | None
+    margin: float | None
+    near_tie: bool
+    num_steps: int
+    logits: Difference
+    kl_nats: float
+
+    @property
+    def held(self) -> bool:
+        """Whether the candidate did what is demanded."""
+        same_tokens = self.token_parting is None or self.near_tie
+        return self.id_parting is None and same_tokens and self.logits.held
+
+    @property
+    def num_same_tokens(self) -> int:
+        """New tokens before the parting."""
+        if self.token_parting is None:
+            return len(self.reference.generated_ids)
+        return self.token_parting
+
+
+def compare(reference: Answer, candidate: Answer, demand: Demand) -> Comparison:
+    """Compare the two; after the tokens part, logits are no longer comparable.
+
+    Raises:
+        ProofError: the vocabularies differ in size.
+    """
+    if reference.logits.shape[1] != candidate.logits.shape[1]:
+        raise ProofError(
+            f"the reference has {reference.logits.shape[1]} logits for each token and augur "
+            f"{candidate.logits.shape[1]}: these are different models"
+        )
+    parting = first_parting(reference.generated_ids, candidate.generated_ids)
+    num_steps = min(len(reference.logits), len(candidate.logits))
+    if parting is not None:
+        num_steps = min(num_steps, parting + 1)
+    expected, ours = reference.logits[:num_steps], candidate.logits[:num_steps]
+    margin, near_tie = _margin_at(parting, reference, candidate, demand)
+    return Comparison(
+        reference=_without_logits(reference),
+        candidate=_without_logits(candidate),
+        id_parting=first_parting(reference.input_ids, candidate.input_ids),
+        token_parting=parting,
+        margin=margin,
+        near_tie=near_tie,
+        num_steps=num_steps,
+        logits=difference(ours, expected, demand.tolerance),
+        kl_nats=float(kl_divergence(expected, ours).max()),
+    )
+
+
+def first_parting(left: Sequence[int], right: Sequence[int]) -> int | None:
+    """The first index at which two sequences differ, be it in length; None where they are equal."""
+    for index, (one, other) in enumerate(zip(left, right, strict=False)):
+        if one != other:
+            return index
+    return None if len(left) == len(right) else min(len(left), len(right))
+
+
+def kl_divergence(reference: Tensor, candidate: Tensor) -> Tensor:
+    """`sum p log(p / q)` of the distributions that two rows of logits stand for, in nats.
+
+    Args:
+        reference: logits of p, `[steps, vocab_size]`.
+        candidate: logits of q, same shape.
+
+    Returns:
+        `[steps]`, float64, 0 or more; exactly 0 for equal rows.
+    """
+    log_p = torch.log_softmax(reference.double(), dim=-1)
+    log_q = torch.log_softmax(candidate.double(), dim=-1)
+    # Rounding can leave a sum of tiny terms just below zero.
+    return (log_p.exp() * (log_p - log_q)).sum(dim=-1).clamp(min=0.0)
+
+
+def _without_logits(answer: Answer) -> Answer:
+    # A slice would keep all of them in memory.
+    return replace(answer, logits=answer.logits.new_empty(0, answer.logits.shape[1]))
+
+
+def _margin_at(
+    parting: int | None, reference: Answer, candidate: Answer, demand: Demand
+) -> tuple[float | None, bool]:
+    """The candidate's preference at the parting, and whether the tolerance explains it."""
+    if parting is None or parting >= min(
+        len(reference.generated_ids), len(candidate.generated_ids)
+    ):
+        return None, False
+    row = candidate.logits[parting].double()
+    ours, theirs = candidate.generated_ids[parting], reference.generated_ids[parting]
+    if theirs >= len(row):
+        return None, False
+    margin = float(row[ours] - row[theirs])
+    # Each of the two may have moved by its bound, towards the other.
+    movable = demand.tolerance.bound(row)
+    near_tie = demand.near_ties_may_part and margin <= float(movable[ours] + movable[theirs])
+    return margin, near_tie

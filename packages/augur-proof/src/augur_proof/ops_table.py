@@ -1,0 +1,42 @@
+"""A candidate table of ops, named on the command line: a kernel on trial."""
+
+import sys
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+
+from augur_model import Ops
+from augur_proof.errors import ProofError
+
+
+def load_ops(spec: str) -> Ops:
+    """Import the table that `MODULE:NAME` names.
+
+    Modules of the current folder are found, as with `python -m`.
+
+    Raises:
+        ProofError: it cannot be imported, or is no table of ops.
+    """
+    module_name, colon, name = spec.partition(":")
+    if not (module_name and colon and name):
+        raise ProofError(f"--ops {spec}: expected MODULE:NAME, such as my_kernels:TABLE")
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        module = import_module(module_name)
+    except Exception as error:  # whatever the module does when it is run
+        raise ProofError(
+            f"--ops {spec}: importing {module_name} failed: {type(error).__name__}: {error}"
+        ) from error
+    table = getattr(module, name, None)
+    if not isinstance(table, Ops):
+        found = f"is a {type(table).__name__}" if hasattr(module, name) else "does not exist"
+        raise ProofError(
+            f"--ops {spec}: {name} {found}, expected an augur_model.Ops; make one with "
+            "dataclasses.replace(augur_model.EAGER, rms_norm=...)"
+        )
+    for field in fields(table):
+        if not callable(getattr(table, field.name)):
+            raise ProofError(f"--ops {spec}: its {field.name} cannot be called")
+    return table

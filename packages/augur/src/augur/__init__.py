@@ -1,0 +1,1 @@
+"""The oracle for Qwen inference, composed: load a model, chat, stream, batch."""
