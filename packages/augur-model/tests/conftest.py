@@ -1,6 +1,6 @@
 """Small builders and comparisons that the tests share. All values are seeded."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from augur_model import EAGER, Ops, QwenConfig, QwenForCausalLM
+from augur_model import EAGER, KVCache, Ops, QwenConfig, QwenForCausalLM
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -55,14 +55,18 @@ def make_model(config_json: dict[str, Any]) -> Callable[..., QwenForCausalLM]:
     return make
 
 
-class ConcatCache:
+class ConcatCache(KVCache):
     """The plainest `KVCache`: new keys and values are appended to a copy of the old ones."""
 
-    def __init__(self) -> None:
-        self.length = 0
+    def __init__(self, num_rows: int) -> None:
         self.layers: dict[int, tuple[Tensor, Tensor]] = {}
+        self._lengths = (0,) * num_rows
 
-    def check_room(self, num_tokens: int) -> None:
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        return self._lengths
+
+    def check_room(self, num_tokens: int | Sequence[int]) -> None:
         """There is always room."""
 
     def update(self, layer_index: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -72,14 +76,19 @@ class ConcatCache:
         self.layers[layer_index] = keys, values
         return keys, values
 
-    def advance(self, num_tokens: int) -> None:
-        self.length += num_tokens
+    def advance(self, num_tokens: int | Sequence[int]) -> None:
+        new = self.by_row(num_tokens)
+        self._lengths = tuple(map(sum, zip(self._lengths, new, strict=True)))
 
 
 @pytest.fixture
-def make_cache() -> Callable[[], ConcatCache]:
-    """`make_cache()`: an empty cache for one sequence."""
-    return ConcatCache
+def make_cache() -> Callable[..., KVCache]:
+    """`make_cache(num_rows=1)`: an empty cache for rows of one length."""
+
+    def make(num_rows: int = 1) -> KVCache:
+        return ConcatCache(num_rows)
+
+    return make
 
 
 @pytest.fixture

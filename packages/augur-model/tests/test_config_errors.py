@@ -26,8 +26,8 @@ UNSUPPORTED = {
     "another family": ({"model_type": "llama"}, "model_type", "llama"),
     "Qwen3 with biases": (
         {"model_type": "qwen3", "head_dim": 8, "attention_bias": True},
-        "attention_bias",
-        "Qwen3",
+        "attention_bias is True",
+        "False or null",
     ),
     "no model type": ({"model_type": None}, "model_type", "None"),
     "another activation": ({"hidden_act": "gelu"}, "hidden_act", "gelu"),

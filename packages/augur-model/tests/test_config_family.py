@@ -1,8 +1,17 @@
 """What sets the members of the family apart is read from `config.json`, never from a name."""
 
 import pytest
+import torch
 
-from augur_model import ConfigError, QwenConfig, UnsupportedModelError, Yarn
+from augur_model import (
+    FAMILIES,
+    ConfigError,
+    Family,
+    QwenConfig,
+    QwenForCausalLM,
+    UnsupportedModelError,
+    Yarn,
+)
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
 SLIDING = {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}
@@ -137,3 +146,45 @@ def test_a_window_of_one_token_is_refused(config_json):
     changes = {"use_sliding_window": True, "sliding_window": 1, "max_window_layers": 0}
     with pytest.raises(UnsupportedModelError, match="sliding_window is 1"):
         QwenConfig.from_dict(config_json | changes)
+
+
+TOY = Family(("Toy",), attention_bias=False, qk_norm=False, neutral={"toy_scale": 1.0})
+
+
+def test_another_family_is_one_record(config_json):
+    """Neither biases nor norms of heads: the network of Llama."""
+    families = FAMILIES | {"toy": TOY}
+    toy = QwenConfig.from_dict(config_json | {"model_type": "toy", "toy_scale": 1.0}, families)
+    assert (toy.attention_bias, toy.qk_norm, toy.head_dim) == (False, False, 8)
+
+    model, qwen2 = QwenForCausalLM(toy), QwenForCausalLM(QwenConfig.from_dict(config_json))
+    names = {name for name, _ in qwen2.named_parameters()}
+    assert {name for name, _ in model.named_parameters()} == {
+        name for name in names if not name.endswith(".bias")
+    }
+    for name, parameter in qwen2.named_parameters():
+        parameter.zero_() if name.endswith(".bias") else parameter.normal_(0, 0.2)
+    without_biases = {
+        name: value for name, value in qwen2.state_dict().items() if "bias" not in name
+    }
+    model.load_state_dict(without_biases)
+    token_ids = torch.tensor([[5, 3, 99, 0, 150]])
+    assert model(token_ids).isfinite().all()
+    assert torch.equal(model(token_ids), qwen2(token_ids))
+
+
+def test_a_record_says_what_its_family_does_not_compute(config_json):
+    toy = config_json | {"model_type": "toy"}
+    with pytest.raises(UnsupportedModelError, match="toy_scale is 2, which is not computed here"):
+        QwenConfig.from_dict(toy | {"toy_scale": 2}, FAMILIES | {"toy": TOY})
+    QwenConfig.from_dict(config_json | {"toy_scale": 2}, FAMILIES | {"toy": TOY})
+    with pytest.raises(
+        UnsupportedModelError, match=r"supported: qwen2, qwen3\. .* Qwen2\.5, Qwen3"
+    ):
+        QwenConfig.from_dict(toy)
+
+
+@pytest.mark.parametrize("model_type", [["qwen2"], {"qwen2": 1}, 2, True], ids=repr)
+def test_a_model_type_that_is_no_text_is_refused(config_json, model_type):
+    with pytest.raises(UnsupportedModelError, match="model_type is"):
+        QwenConfig.from_dict(config_json | {"model_type": model_type})

@@ -19,6 +19,34 @@ def test_logits_to_keep_gives_the_last_positions(make_model, kept):
     torch.testing.assert_close(last, model(TOKEN_IDS)[:, 7 - kept :], atol=1e-5, rtol=1.3e-6)
 
 
+@pytest.mark.parametrize(
+    "index",
+    [
+        torch.tensor([6]),
+        torch.tensor([4, 0, 4], dtype=torch.int32),
+        torch.tensor([[6], [2]]),
+        torch.tensor([[0, 5], [3, 3]], dtype=torch.int32),
+        torch.zeros(0, dtype=torch.int64),
+    ],
+    ids=lambda index: str(index.tolist()),
+)
+def test_positions_that_are_named_are_kept_in_their_order(make_model, index):
+    model = make_model()
+    of_each_row = index.long().expand(2, -1)[..., None]
+    expected = model(TOKEN_IDS).take_along_dim(of_each_row, dim=1)
+    kept = model(TOKEN_IDS, logits_to_keep=index)
+    torch.testing.assert_close(kept, expected, atol=1e-5, rtol=1.3e-6)
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_of_padded_rows_the_last_positions_are_each_rows_own(make_model, kept):
+    model = make_model()
+    last = model(TOKEN_IDS, num_tokens=[7, 3], logits_to_keep=kept)
+    whole = model(TOKEN_IDS)
+    expected = torch.stack((whole[0, 7 - kept : 7], whole[1, 3 - kept : 3]))
+    torch.testing.assert_close(last, expected, atol=1e-5, rtol=1.3e-6)
+
+
 class VocabularyWidth(TorchDispatchMode):
     """Counts the rows of the largest computed tensor whose last dimension is the vocabulary."""
 

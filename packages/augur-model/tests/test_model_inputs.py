@@ -76,7 +76,7 @@ def test_a_mask_is_bool_and_broadcasts_to_the_scores(make_model, mask):
 
 
 def test_a_mask_covers_what_the_cache_holds(make_model, make_cache):
-    model, cache = make_model(), make_cache()
+    model, cache = make_model(), make_cache(2)
     model(TOKEN_IDS, cache=cache)
     with pytest.raises(ModelInputError, match=r"\[2, 4, 3, 6\]"):
         model(TOKEN_IDS, mask=torch.ones(3, 3, dtype=torch.bool), cache=cache)
@@ -87,3 +87,40 @@ def test_a_mask_covers_what_the_cache_holds(make_model, make_cache):
 def test_no_more_logits_than_tokens_can_be_kept(make_model, kept):
     with pytest.raises(ModelInputError, match=f"logits_to_keep is {kept}, expected 0 to 3"):
         make_model()(TOKEN_IDS, logits_to_keep=kept)
+
+
+@pytest.mark.parametrize("num_tokens", [[3], [3, 3, 3], [0, 0], [4, 1], [-1, 3]], ids=str)
+def test_each_row_has_at_most_as_many_real_tokens_as_it_is_long(make_model, num_tokens):
+    with pytest.raises(ModelInputError) as error:
+        make_model()(TOKEN_IDS, num_tokens=num_tokens)
+    assert f"num_tokens is {num_tokens}, expected 2 numbers" in str(error.value)
+
+
+def test_of_a_padded_row_no_more_logits_than_real_tokens_can_be_kept(make_model):
+    with pytest.raises(ModelInputError, match="logits_to_keep is 2, expected 0 to 1"):
+        make_model()(TOKEN_IDS, num_tokens=[3, 1], logits_to_keep=2)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        torch.tensor([0.0, 1.0]),
+        torch.tensor([True, False, True]),
+        torch.tensor(1),
+        torch.zeros(3, 1, dtype=torch.int64),
+        torch.zeros(1, 2, 1, dtype=torch.int64),
+        torch.tensor([-1, 0]),
+        torch.tensor([[0], [3]]),
+    ],
+    ids=lambda index: f"{index.dtype} {list(index.shape)}",
+)
+def test_kept_positions_are_whole_numbers_inside_the_tokens(make_model, index):
+    with pytest.raises(ModelInputError, match=r"logits_to_keep (is torch|names positions)"):
+        make_model()(TOKEN_IDS, logits_to_keep=index)
+
+
+def test_a_cache_of_other_rows_that_differ_is_refused(make_model, make_cache):
+    cache = make_cache(3)
+    cache.advance([1, 2, 3])
+    with pytest.raises(ModelInputError, match="token_ids has 2 rows, and the cache has 3"):
+        make_model()(TOKEN_IDS, cache=cache)

@@ -72,7 +72,7 @@ def test_a_left_padded_batch_decodes_as_its_rows_do(make_model, make_cache, ops)
     model = make_model(ops)
     token_ids, positions, real = left_padded()
     causal = causal_mask(LENGTH, LENGTH, token_ids.device)
-    cache = make_cache()
+    cache = make_cache(len(ROWS))
     model(token_ids, positions, mask=causal & real[:, None, None, :], cache=cache)
 
     next_ids = torch.tensor([[11], [12], [13]])
@@ -82,3 +82,15 @@ def test_a_left_padded_batch_decodes_as_its_rows_do(make_model, make_cache, ops)
     for row, next_id, row_logits in zip(ROWS, next_ids, logits, strict=True):
         alone = model(torch.tensor([[*row, int(next_id)]]), logits_to_keep=1)[0]
         torch.testing.assert_close(row_logits, alone, **TOLERANCE)
+
+
+@BOTH
+@pytest.mark.parametrize("pad", [0, 150])
+def test_a_right_padded_row_equals_the_row_alone(make_model, ops, pad):
+    model = make_model(ops)
+    token_ids = torch.tensor([row + [pad] * (LENGTH - len(row)) for row in ROWS])
+    logits = model(token_ids, num_tokens=[len(row) for row in ROWS])
+    for row, row_logits in zip(ROWS, logits, strict=True):
+        torch.testing.assert_close(
+            row_logits[: len(row)], model(torch.tensor([row]))[0], **TOLERANCE
+        )

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 import torch
 
-from augur_model import EAGER, EAGER_F32, OPS_BY_ATTENTION, SDPA, QwenForCausalLM
+from augur_model import EAGER, EAGER_F32, OPS_BY_ATTENTION, SDPA, KVCache, QwenForCausalLM
 
 ONE = torch.tensor([[5, 3, 99, 0, 150]])
 OTHER = torch.tensor([[8, 13, 21, 34, 55]])
@@ -63,14 +63,17 @@ def test_interleaved_sequences_do_not_feel_each_other(make_model, make_cache):
     assert all(map(torch.equal, interleaved, expected))
 
 
-def test_a_cache_takes_every_layers_rotated_keys_once_and_then_counts_them(make_model):
+def test_a_cache_is_asked_for_every_layers_attention_between_begin_and_advance(make_model):
     calls = []
 
-    class RecordingCache:
-        length = 0
+    class RecordingCache(KVCache):
+        lengths = (0,)
 
         def check_room(self, num_tokens):
             """There is always room."""
+
+        def begin(self, num_tokens):
+            calls.append(("begin", num_tokens))
 
         def update(self, layer_index, keys, values):
             calls.append(("update", layer_index, tuple(keys.shape), tuple(values.shape)))
@@ -79,9 +82,42 @@ def test_a_cache_takes_every_layers_rotated_keys_once_and_then_counts_them(make_
         def advance(self, num_tokens):
             calls.append(("advance", num_tokens))
 
-    make_model()(ONE, cache=RecordingCache())
+    model, cache = make_model(), RecordingCache()
+    expected = model(ONE)
+    assert torch.equal(model(ONE, cache=cache), expected)
     shape = (1, 2, 5, 8)
-    assert calls == [("update", 0, shape, shape), ("update", 1, shape, shape), ("advance", 5)]
+    updates = [("update", 0, shape, shape), ("update", 1, shape, shape)]
+    assert calls == [("begin", 5), *updates, ("advance", 5)]
+
+    calls.clear()
+    model(ONE, cache=cache, num_tokens=[3])
+    assert (calls[0], calls[-1]) == (("begin", (3,)), ("advance", (3,)))
+
+
+def test_a_cache_may_answer_with_attention_of_its_own(make_model, make_cache):
+    """Over keys in blocks of two, as a cache of pages would: attention never sees them joined."""
+    asked = []
+
+    class Pages(type(make_cache())):
+        def attend(self, layer_index, query, key, value, mask, scale, window, ops):
+            asked.append((layer_index, mask, window, ops))
+            keys, values = self.update(layer_index, key, value)
+            scores, weighed = [], 0
+            for keys_page, values_page in zip(keys.split(2, 2), values.split(2, 2), strict=True):
+                page = torch.exp(query @ repeated(keys_page).mT * scale)
+                scores.append(page.sum(-1, keepdim=True))
+                weighed = weighed + page @ repeated(values_page)
+            return weighed / sum(scores)
+
+    def repeated(heads):
+        return heads.repeat_interleave(2, dim=1)
+
+    model, pages, plain = make_model(), Pages(1), make_cache()
+    for token_id in ONE[0]:
+        found = model(token_id[None, None], cache=pages)
+        expected = model(token_id[None, None], cache=plain)
+        torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+    assert asked[:2] == [(0, None, None, EAGER), (1, None, None, EAGER)]
 
 
 def test_a_forward_pass_changes_nothing_of_the_model(make_model, make_cache):

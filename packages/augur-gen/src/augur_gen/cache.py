@@ -1,17 +1,22 @@
 """A key/value cache whose memory is taken once."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from augur_gen.errors import CacheFullError, GenerationError
-from augur_model import QwenConfig, QwenForCausalLM
+from augur_gen.ragged_rows import RaggedPass
+from augur_model import KVCache, Ops, QwenConfig, QwenForCausalLM
 
 
-class StaticKVCache:
-    """Fixed memory for the keys and values of `capacity` tokens; every row has the same length.
+class StaticKVCache(KVCache):
+    """Fixed memory for the keys and values of `capacity` tokens in each row.
 
-    An `augur_model.KVCache`. Written by position, so a decode step copies one token's keys and
-    values and nothing else.
+    Written by position, so a decode step copies one token's keys and values and nothing else. While
+    rows are equally long, attention sees what is held and no more. Where they differ it sees as
+    much of each as of the longest, and a mask hides the rest, which is zeros: no number that was
+    dropped, not even a NaN, comes back through a mask.
 
     Args:
         config: of the model it serves.
@@ -50,7 +55,9 @@ class StaticKVCache:
         # Zeros, not empty: the memory is taken here, not page by page during generation.
         self.keys = torch.zeros(shape, dtype=dtype, device=device)
         self.values = torch.zeros(shape, dtype=dtype, device=device)
-        self._length = 0
+        self._lengths = (0,) * batch_size
+        self._brought: tuple[int, ...] | None = None
+        self._ragged: RaggedPass | None = None
 
     @classmethod
     def for_model(
@@ -71,9 +78,9 @@ class StaticKVCache:
         return 2 * heads * batch_size * capacity * config.head_dim * dtype.itemsize
 
     @property
-    def length(self) -> int:
-        """Tokens held."""
-        return self._length
+    def lengths(self) -> tuple[int, ...]:
+        """Tokens held by each row."""
+        return self._lengths
 
     @property
     def capacity(self) -> int:
@@ -83,15 +90,23 @@ class StaticKVCache:
     @property
     def num_bytes(self) -> int:
         """Memory taken, whatever is held."""
-        return self.keys.nbytes + self.values.nbytes
+        return self.keys.untyped_storage().nbytes() + self.values.untyped_storage().nbytes()
 
-    def check_room(self, num_tokens: int) -> None:
+    def check_room(self, num_tokens: int | Sequence[int]) -> None:
         """Raise `CacheFullError` if `num_tokens` more do not fit."""
-        if self._length + num_tokens > self.capacity:
-            raise CacheFullError(
-                f"the cache holds {self._length} of {self.capacity} tokens; {num_tokens} more do "
-                f"not fit. Make it with capacity {self._length + num_tokens} or more"
-            )
+        for row, (held, new) in enumerate(zip(self._lengths, self.by_row(num_tokens), strict=True)):
+            if held + new > self.capacity:
+                which = "the cache" if self._is_even else f"row {row} of the cache"
+                raise CacheFullError(
+                    f"{which} holds {held} of {self.capacity} tokens; {new} more do not fit. Make "
+                    f"it with capacity {held + new} or more"
+                )
+
+    def begin(self, num_tokens: int | Sequence[int]) -> None:
+        """See `KVCache.begin`."""
+        super().begin(num_tokens)
+        self._start_anew()
+        self._brought = self.by_row(num_tokens)
 
     def update(self, layer_index: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Write one layer's new keys and values, and give views of all; see `KVCache.update`.
@@ -101,25 +116,96 @@ class StaticKVCache:
             GenerationError: another batch size, number of heads, head_dim or dtype.
         """
         num_tokens = keys.shape[2]
-        self.check_room(num_tokens)
         self._check_fits("keys", keys, num_tokens)
         self._check_fits("values", values, num_tokens)
-        end = self._length + num_tokens
-        self.keys[layer_index, :, :, self._length : end] = keys
-        self.values[layer_index, :, :, self._length : end] = values
+        ragged = self._ragged_pass(num_tokens)
+        if ragged is None:
+            self.check_room(num_tokens)
+            start, end = self.length, self.length + num_tokens
+            self.keys[layer_index, :, :, start:end] = keys
+            self.values[layer_index, :, :, start:end] = values
+        else:
+            end = ragged.num_places
+            for memory, new in ((self.keys, keys), (self.values, values)):
+                real = new.transpose(1, 2)[ragged.rows, ragged.columns]
+                memory[layer_index].transpose(1, 2)[ragged.rows, ragged.places] = real
         return self.keys[layer_index, :, :, :end], self.values[layer_index, :, :, :end]
 
-    def advance(self, num_tokens: int) -> None:
-        """Count tokens that every layer has written."""
-        self._length += num_tokens
+    def attend(
+        self,
+        layer_index: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        scale: float,
+        window: int | None,
+        ops: Ops,
+    ) -> Tensor:
+        """See `KVCache.attend`; rows may differ."""
+        ragged = self._ragged_pass(query.shape[2])
+        if ragged is None or ragged.is_causal:
+            return super().attend(layer_index, query, key, value, mask, scale, window, ops)
+        keys, values = self.update(layer_index, key, value)
+        if mask is None:
+            mask = ragged.mask(window)
+        elif window is not None:
+            mask = mask & ragged.mask(window)
+        return ops.attention(query, keys, values, mask, scale)
 
-    def truncate(self, length: int) -> None:
-        """Keep the first `length` tokens only; the next tokens overwrite the rest."""
-        if not 0 <= length <= self._length:
+    def advance(self, num_tokens: int | Sequence[int]) -> None:
+        """Count tokens that every layer has written."""
+        new = self.by_row(num_tokens)
+        self._lengths = tuple(map(sum, zip(self._lengths, new, strict=True)))
+        self._start_anew()
+
+    def truncate(self, length: int | Sequence[int]) -> None:
+        """Keep the first `length` tokens only, of all rows or of each its own number."""
+        kept = self.by_row(length)
+        for held, keep in zip(self._lengths, kept, strict=True):
+            if not 0 <= keep <= held:
+                raise GenerationError(f"cannot keep {keep} tokens of a cache that holds {held}")
+        for row, (held, keep) in enumerate(zip(self._lengths, kept, strict=True)):
+            self.keys[:, row, :, keep:held] = 0
+            self.values[:, row, :, keep:held] = 0
+        self._lengths = kept
+        self._start_anew()
+
+    def keep_rows(self, rows: Sequence[int]) -> None:
+        """Drop all rows but these, which move up. The memory of the others stays taken.
+
+        Raises:
+            GenerationError: they are no rows of this cache, none at all, or not ascending.
+        """
+        rows, held = list(rows), range(len(self._lengths))
+        if not rows or rows != [row for row in held if row in rows]:
             raise GenerationError(
-                f"cannot keep {length} tokens of a cache that holds {self._length}"
+                f"cannot keep rows {rows}; expected some of 0 to {held[-1]}, ascending"
             )
-        self._length = length
+        used = slice(self.length)  # zeros after the end of a row move with it
+        for place, row in enumerate(rows):
+            if place != row:
+                self.keys[:, place, :, used] = self.keys[:, row, :, used]
+                self.values[:, place, :, used] = self.values[:, row, :, used]
+        self.keys, self.values = self.keys[:, : len(rows)], self.values[:, : len(rows)]
+        self._lengths = tuple(self._lengths[row] for row in rows)
+        self._start_anew()
+
+    @property
+    def _is_even(self) -> bool:
+        return len(set(self._lengths)) == 1
+
+    def _start_anew(self) -> None:
+        self._brought = self._ragged = None
+
+    def _ragged_pass(self, num_columns: int) -> RaggedPass | None:
+        """How to store and see this pass's tokens; None where rows are alike in all."""
+        brought = self._brought or self.by_row(num_columns)
+        if self._is_even and set(brought) == {num_columns}:
+            return None
+        if self._ragged is None:
+            self._ragged = RaggedPass(self._lengths, brought, num_columns, self.keys.device)
+        return self._ragged
 
     def _check_fits(self, name: str, heads: Tensor, num_tokens: int) -> None:
         _, batch, kv_heads, _, head_dim = self.keys.shape

@@ -1,5 +1,6 @@
 """The two phases of inference: the prompt at once, then token by token."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -11,9 +12,14 @@ from augur_model import KVCache, QwenForCausalLM
 
 @torch.inference_mode()
 def prefill(
-    model: QwenForCausalLM, token_ids: Tensor, cache: KVCache, *, chunk_size: int | None = None
+    model: QwenForCausalLM,
+    token_ids: Tensor,
+    cache: KVCache,
+    *,
+    num_tokens: Sequence[int] | None = None,
+    chunk_size: int | None = None,
 ) -> Tensor:
-    """Feed any number of tokens, after whatever the cache holds, and give the last one's logits.
+    """Feed any number of tokens, after whatever the cache holds, and give the logits of the last.
 
     Only the last position goes through the head, so in the last bits the logits can differ from
     those of a forward pass that computes all positions: they equal `logits_to_keep=1`, here and in
@@ -23,6 +29,8 @@ def prefill(
         model: the network.
         token_ids: `[batch, length]`, integer, at least one token.
         cache: takes the keys and values of all of them.
+        num_tokens: how many of each row are real, one at least; padding follows on their right.
+            Left out: all are.
         chunk_size: feed at most this many tokens in one forward pass, so that memory grows with
             the chunk and not with the prompt. Left out: all at once.
 
@@ -30,7 +38,7 @@ def prefill(
         `[batch, vocab_size]`, in the model's dtype.
 
     Raises:
-        GenerationError: no tokens, or a chunk size below 1.
+        GenerationError: no tokens, also in a row, or a chunk size below 1.
         CacheFullError: the tokens do not fit; nothing is written.
     """
     length = token_ids.shape[-1]
@@ -38,13 +46,37 @@ def prefill(
         raise GenerationError("there are no tokens to feed; give at least one")
     if chunk_size is not None and chunk_size < 1:
         raise GenerationError(f"chunk_size is {chunk_size}, expected at least 1")
-    cache.check_room(length)
+    cache.check_room(length if num_tokens is None else num_tokens)
+    if num_tokens is not None and min(num_tokens) < 1:
+        raise GenerationError(f"num_tokens is {list(num_tokens)}; give each row at least one token")
 
-    *earlier_chunks, last_chunk = torch.split(token_ids, min(chunk_size or length, length), dim=-1)
+    size = min(chunk_size or length, length)
+    if num_tokens is not None:
+        return _prefill_rows(model, token_ids, cache, num_tokens, size)
+    *earlier_chunks, last_chunk = torch.split(token_ids, size, dim=-1)
     for chunk in earlier_chunks:
         model(chunk, cache=cache, logits_to_keep=0)
     logits: Tensor = model(last_chunk, cache=cache, logits_to_keep=1)
     return logits[:, -1]
+
+
+def _prefill_rows(
+    model: QwenForCausalLM,
+    token_ids: Tensor,
+    cache: KVCache,
+    num_tokens: Sequence[int],
+    chunk_size: int,
+) -> Tensor:
+    """Rows of different lengths: each has its last token in some chunk, and its logits from it."""
+    last_logits: dict[int, Tensor] = {}
+    for start in range(0, max(num_tokens), chunk_size):
+        chunk = token_ids[:, start : start + chunk_size]
+        real = [min(max(total - start, 0), chunk.shape[1]) for total in num_tokens]
+        ends = [row for row, total in enumerate(num_tokens) if 0 < total - start <= chunk_size]
+        last = torch.tensor(real)[:, None].clamp(min=1) - 1
+        logits = model(chunk, cache=cache, num_tokens=real, logits_to_keep=last if ends else 0)
+        last_logits |= {row: logits[row, -1] for row in ends}
+    return torch.stack([last_logits[row] for row in range(len(num_tokens))])
 
 
 @torch.inference_mode()

@@ -7,10 +7,9 @@ from typing import Any
 from augur_model.attention_windows import read_attention_windows
 from augur_model.config_reader import ConfigReader
 from augur_model.errors import ConfigError
+from augur_model.family import FAMILIES, Family
 from augur_model.rope_config import MOST_POSITIONS, Yarn, read_rope_theta, read_yarn
-from augur_model.unsupported import SUPPORTED_MODEL_TYPES, refuse_unsupported
-
-__all__ = ["SUPPORTED_MODEL_TYPES", "QwenConfig"]
+from augur_model.unsupported import supported_family
 
 # Far beyond any model, and refused before anything is built: every layer is an object, the rotary
 # frequencies are computed for every dimension of a head, and of so many parameters torch cannot
@@ -39,9 +38,9 @@ class QwenConfig:
         max_position_embeddings: positions the model was made for, without YaRN.
         rms_norm_eps: added to the mean square before its root is taken.
         rope_theta: base of the rotary frequencies.
-        attention_bias: whether q, k and v have biases, as in Qwen2 (o never has one).
+        attention_bias: whether q, k and v have biases (o never has one).
         tie_word_embeddings: whether the LM head is the embedding matrix.
-        qk_norm: whether each head of q and k is normalised before the rotation, as in Qwen3.
+        qk_norm: whether each head of q and k is normalised before the rotation.
         yarn: how the rotary frequencies are stretched for long contexts; None leaves them.
         attention_windows: for each layer how many tokens a query sees, itself included; None
             where it sees all. Empty: all layers see all.
@@ -117,11 +116,14 @@ class QwenConfig:
         )
 
     @classmethod
-    def from_dict(cls, config: Mapping[str, Any]) -> "QwenConfig":
+    def from_dict(
+        cls, config: Mapping[str, Any], families: Mapping[str, Family] = FAMILIES
+    ) -> "QwenConfig":
         """Read a checkpoint's `config.json`, as transformers 4 or 5 wrote it.
 
         Args:
             config: the parsed file.
+            families: those that are known, by model type.
 
         Raises:
             UnsupportedModelError: the config asks for what is not computed here: another model
@@ -131,8 +133,7 @@ class QwenConfig:
             ConfigError: a key is missing or has a value of the wrong type or range.
         """
         reader = ConfigReader(config)
-        refuse_unsupported(reader)
-        is_qwen3 = reader.get("model_type") == "qwen3"
+        family = supported_family(reader, families)
         num_attention_heads = reader.positive_int("num_attention_heads")
         hidden_size = reader.positive_int("hidden_size")
         # Bounded before what is read layer by layer.
@@ -144,22 +145,24 @@ class QwenConfig:
             num_hidden_layers=num_hidden_layers,
             num_attention_heads=num_attention_heads,
             num_key_value_heads=reader.positive_int("num_key_value_heads", num_attention_heads),
-            head_dim=_head_dim(reader, hidden_size, num_attention_heads),
+            head_dim=_head_dim(reader, family, hidden_size, num_attention_heads),
             max_position_embeddings=reader.positive_int(
                 "max_position_embeddings", most=MOST_POSITIONS
             ),
             rms_norm_eps=reader.number_between("rms_norm_eps", *_RMS_NORM_EPS_RANGE),
             rope_theta=read_rope_theta(reader),
-            attention_bias=not is_qwen3,
+            attention_bias=family.attention_bias,
             tie_word_embeddings=reader.boolean("tie_word_embeddings", default=False),
-            qk_norm=is_qwen3,
+            qk_norm=family.qk_norm,
             yarn=read_yarn(reader),
             attention_windows=read_attention_windows(reader, num_hidden_layers),
         )
 
 
-def _head_dim(reader: ConfigReader, hidden_size: int, num_attention_heads: int) -> int:
-    if reader.get("head_dim") is not None or reader.get("model_type") == "qwen3":
+def _head_dim(
+    reader: ConfigReader, family: Family, hidden_size: int, num_attention_heads: int
+) -> int:
+    if reader.get("head_dim") is not None or family.names_head_dim:
         return reader.positive_int("head_dim")
     if hidden_size % num_attention_heads:
         raise reader.error(

@@ -13,7 +13,7 @@ from augur_model.cache import KVCache
 from augur_model.config import QwenConfig
 from augur_model.ops.rope import inverse_frequencies, rope_tables, yarn_inverse_frequencies
 from augur_model.ops.table import Ops
-from augur_model.ops.window import within_window
+from augur_model.ops.window import attention_within_window
 
 
 def _parameter(*shape: int) -> nn.Parameter:
@@ -100,7 +100,6 @@ class Attention(nn.Module):
         self.k_proj = Linear(config.hidden_size, key_value_size, bias=bias)
         self.v_proj = Linear(config.hidden_size, key_value_size, bias=bias)
         self.o_proj = Linear(query_size, config.hidden_size)
-        # Qwen3 normalises each head of q and k; Qwen2 has biases instead.
         self.q_norm = RMSNorm(config.head_dim, config.rms_norm_eps) if config.qk_norm else None
         self.k_norm = RMSNorm(config.head_dim, config.rms_norm_eps) if config.qk_norm else None
         self.window = config.attention_windows[layer_index] if config.attention_windows else None
@@ -122,11 +121,11 @@ class Attention(nn.Module):
             query, key = self.q_norm(query, ops), self.k_norm(key, ops)
         query = ops.apply_rope(query.transpose(1, 2), cos, sin)
         key = ops.apply_rope(key.transpose(1, 2), cos, sin)
-        if cache is not None:
-            key, value = cache.update(self.layer_index, key, value)
-        if self.window is not None:
-            key, value, mask = within_window(key, value, mask, query.shape[2], self.window)
-        attended = ops.attention(query, key, value, mask, self.scale)
+        how = (mask, self.scale, self.window, ops)
+        if cache is None:
+            attended = attention_within_window(query, key, value, *how)
+        else:
+            attended = cache.attend(self.layer_index, query, key, value, *how)
         output: Tensor = self.o_proj(attended.transpose(1, 2).flatten(2), ops)
         return output
 

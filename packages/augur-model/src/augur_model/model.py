@@ -1,6 +1,6 @@
 """The whole network: token ids to logits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Self
 
 import torch
@@ -9,8 +9,15 @@ from torch.nn import functional
 
 from augur_model.cache import KVCache
 from augur_model.config import QwenConfig
-from augur_model.errors import ModelInputError
 from augur_model.layers import DecoderLayer, Linear, RMSNorm, RotaryEmbedding
+from augur_model.model_inputs import (
+    at_positions,
+    check_mask,
+    check_token_ids,
+    checked_num_tokens,
+    checked_positions,
+    kept_positions,
+)
 from augur_model.ops.table import EAGER, Ops
 
 
@@ -47,7 +54,8 @@ class QwenDecoder(nn.Module):
         ops: Ops,
     ) -> Tensor:
         """`[batch, length]` ids -> `[batch, length, hidden]` normalised hidden states."""
-        hidden_states: Tensor = self.embed_tokens(token_ids)
+        # A row that is stored in a narrower dtype is computed with in the model's.
+        hidden_states: Tensor = self.embed_tokens(token_ids).to(self.norm.weight.dtype)
         cos, sin = self.rotary_emb(positions, hidden_states.dtype)
         for layer in self.layers:
             hidden_states = layer(hidden_states, cos, sin, mask, cache, ops)
@@ -76,7 +84,8 @@ class QwenForCausalLM(nn.Module):
         self._tie_embeddings()
 
     def _tie_embeddings(self) -> None:
-        if self.config.tie_word_embeddings:
+        # A head that was replaced holds its own matrix, in its own way.
+        if self.config.tie_word_embeddings and type(self.lm_head) is Linear:
             self.lm_head.weight = self.model.embed_tokens.weight
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -87,13 +96,17 @@ class QwenForCausalLM(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
-        return self.lm_head.weight.device
+        """Where the weights are: as `dtype`, read off the last norm."""
+        return self.model.norm.weight.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """What the weights, the hidden states and the logits are made of."""
-        return self.lm_head.weight.dtype
+        """What is computed in: the dtype of hidden states, keys, values and logits.
+
+        Read off the last norm, whose weight is a plain vector of numbers in every checkpoint: a
+        matrix may be quantised, a norm never is. So it follows loading and `to` by itself.
+        """
+        return self.model.norm.weight.dtype
 
     def forward(
         self,
@@ -102,74 +115,47 @@ class QwenForCausalLM(nn.Module):
         *,
         mask: Tensor | None = None,
         cache: KVCache | None = None,
-        logits_to_keep: int | None = None,
+        num_tokens: Sequence[int] | None = None,
+        logits_to_keep: int | Tensor | None = None,
     ) -> Tensor:
         """Logits of the token that follows each position.
 
         Args:
             token_ids: `[batch, length]`, int64 or int32, each in `0 .. vocab_size - 1`.
             positions: `[batch, length]` or `[1, length]`, integer: what the rotation goes by.
-                Left out: the tokens follow what the cache holds, from 0 without one.
+                Left out: each row's tokens follow what the cache holds of it, from 0 without one.
             mask: bool, broadcasts to `[batch, num_heads, length, cached + length]`, true where
-                a token may look. Left out: causal.
+                a token may look; where rows of the cache differ, the last is the length of the
+                longest after this pass. Left out: each token sees its own row up to itself.
             cache: holds earlier tokens' keys and values and takes the new ones'.
-            logits_to_keep: logits for this many last positions only; 0 fills the cache and
-                computes none. Left out: all positions.
+            num_tokens: how many tokens of each row are real; what follows on the right is padding,
+                which no real token sees and no cache stores. Left out: all are.
+            logits_to_keep: logits for this many last positions of each row only, padding left out;
+                0 fills the cache and computes none. Or the positions themselves, integer: `[kept]`,
+                or `[batch, kept]` for each row its own. Left out: all positions.
 
         Returns:
             `[batch, kept, vocab_size]`, in the model's dtype.
 
         Raises:
-            ModelInputError: shapes or dtypes do not fit.
+            ModelInputError: shapes, dtypes or numbers do not fit.
         """
-        past_length = 0 if cache is None else cache.length
-        length = _checked_length(token_ids)
-        if positions is None:
-            positions = torch.arange(past_length, past_length + length, device=token_ids.device)
-            positions = positions[None]
-        _check_positions(positions, token_ids)
-        heads = self.config.num_attention_heads
-        _check_mask(mask, (token_ids.shape[0], heads, length, past_length + length))
-        kept = length if logits_to_keep is None else logits_to_keep
-        if not 0 <= kept <= length:
-            raise ModelInputError(f"logits_to_keep is {kept}, expected 0 to {length} (the length)")
+        check_token_ids(token_ids)
+        batch, length = token_ids.shape
+        counts = checked_num_tokens(num_tokens, token_ids)
+        positions = checked_positions(positions, token_ids, cache)
+        kept = kept_positions(logits_to_keep, length, counts)
+        num_keys = length
+        if cache is not None:
+            num_keys = max(map(sum, zip(cache.lengths, counts, strict=False)))
+        check_mask(mask, (batch, self.config.num_attention_heads, length, num_keys))
 
+        fed = length if num_tokens is None else counts
+        if cache is not None:
+            cache.begin(fed)
         hidden_states = self.model(token_ids, positions, mask, cache, self.ops)
         if cache is not None:
-            cache.advance(length)
-        # Sliced before the head: the logits of a long prompt would take gigabytes.
-        logits: Tensor = self.lm_head(hidden_states[:, length - kept :], self.ops)
+            cache.advance(fed)
+        # Chosen before the head: the logits of a long prompt would take gigabytes.
+        logits: Tensor = self.lm_head(at_positions(hidden_states, kept), self.ops)
         return logits
-
-
-def _checked_length(token_ids: Tensor) -> int:
-    if token_ids.dtype not in (torch.int64, torch.int32) or token_ids.dim() != 2:
-        raise ModelInputError(
-            f"token_ids is {token_ids.dtype} {list(token_ids.shape)}, "
-            "expected int64 or int32 [batch, length]"
-        )
-    if token_ids.numel() == 0:
-        raise ModelInputError("token_ids is empty; a forward pass needs at least one token")
-    return token_ids.shape[1]
-
-
-def _check_positions(positions: Tensor, token_ids: Tensor) -> None:
-    batch, length = token_ids.shape
-    integer = positions.dtype in (torch.int64, torch.int32)
-    if not integer or positions.shape not in ((batch, length), (1, length)):
-        raise ModelInputError(
-            f"positions is {positions.dtype} {list(positions.shape)}, "
-            f"expected int64 or int32 [{batch}, {length}] or [1, {length}]"
-        )
-
-
-def _check_mask(mask: Tensor | None, expected: tuple[int, int, int, int]) -> None:
-    if mask is None:
-        return
-    pairs = zip(reversed(mask.shape), reversed(expected), strict=False)
-    broadcasts = 2 <= mask.dim() <= 4 and all(size in (1, wanted) for size, wanted in pairs)
-    if mask.dtype != torch.bool or not broadcasts:
-        raise ModelInputError(
-            f"mask is {mask.dtype} {list(mask.shape)}, expected bool that broadcasts to "
-            f"{list(expected)} [batch, num_heads, length, cached + length]"
-        )

@@ -1,11 +1,11 @@
 """What a `config.json` may ask for and this package does not compute, each refused by its name."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from augur_model.config_reader import ConfigReader
 from augur_model.errors import UnsupportedModelError
-
-SUPPORTED_MODEL_TYPES = ("qwen2", "qwen3")
+from augur_model.family import Family
 
 # Settings of other decoders that change what is computed and bring no tensor with them, so that
 # nothing else would tell that they were passed over. With each the value under which it does
@@ -38,30 +38,26 @@ _NEUTRAL: dict[str, Any] = {
 }
 
 
-def refuse_unsupported(reader: ConfigReader) -> None:
-    """Check what kind of model the config asks for, and every setting that is not computed here.
+def supported_family(reader: ConfigReader, families: Mapping[str, Family]) -> Family:
+    """The family that the config is of, after every setting not computed here was looked for.
 
     Raises:
         UnsupportedModelError: it asks for another type, activation or quantisation, or a setting of
             other decoders has a value under which it would change the result.
-        ConfigError: a value of the wrong type.
     """
     model_type = reader.get("model_type")
-    if model_type not in SUPPORTED_MODEL_TYPES:
+    if not isinstance(model_type, str) or model_type not in families:
+        names = ", ".join(name for family in families.values() for name in family.names)
         raise UnsupportedModelError(
-            f"model_type is {model_type!r:.200}; supported: {', '.join(SUPPORTED_MODEL_TYPES)}. "
-            "Take a dense Qwen2, Qwen2.5 or Qwen3 model"
+            f"model_type is {model_type!r:.200}; supported: {', '.join(families)}. "
+            f"Take a dense model of these: {names}"
         )
+    family = families[model_type]
     hidden_act = reader.get("hidden_act", "silu")
     if hidden_act != "silu":
         raise UnsupportedModelError(
             f"hidden_act is {hidden_act!r:.200}; supported: silu. Take a model that was trained "
             "with it"
-        )
-    if model_type == "qwen3" and reader.boolean("attention_bias", default=False):
-        raise UnsupportedModelError(
-            "attention_bias is true; Qwen3 is supported without biases. Take a model that was "
-            "trained without them"
         )
     quantization = reader.get("quantization_config")
     if quantization is not None:
@@ -70,8 +66,9 @@ def refuse_unsupported(reader: ConfigReader) -> None:
             f"the weights are quantised ({method or quantization!r:.200}); "
             "use the unquantised checkpoint"
         )
-    for key, neutral in _NEUTRAL.items():
+    for key, neutral in {**_NEUTRAL, **family.neutral}.items():
         refuse_unless_neutral(key, reader.get(key), neutral)
+    return family
 
 
 def refuse_unless_neutral(key: str, value: Any, neutral: Any) -> None:

@@ -3,6 +3,22 @@
 from torch import Tensor
 
 from augur_model.ops.attention import causal_mask
+from augur_model.ops.table import Ops
+
+
+def attention_within_window(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    window: int | None,
+    ops: Ops,
+) -> Tensor:
+    """`ops.attention` over what the window leaves; all of it where `window` is None."""
+    if window is not None:
+        key, value, mask = within_window(key, value, mask, query.shape[2], window)
+    return ops.attention(query, key, value, mask, scale)
 
 
 def within_window(
