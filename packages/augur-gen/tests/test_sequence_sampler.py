@@ -106,6 +106,60 @@ def test_the_smallest_temperature_chooses_the_largest_logit():
     assert sample_all(rows, SamplingParams(temperature=1e-6, seed=1)) == greedy(rows).tolist()
 
 
+ONE_IS_LEFT = [
+    {"top_k": 1},
+    {"top_k": 1, "temperature": 1e6},
+    {"top_k": 1, "top_p": 0.5, "min_p": 0.2},
+    {"top_p": 0.0},
+    {"top_p": 1e-9, "temperature": 1e-6},
+    {"top_p": 0.001, "top_k": 50},
+    {"top_p": 0.0, "top_k": 200},
+    {"top_p": 0.0, "temperature": 1e6, "min_p": 0.5},
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("tied", [[3, 7, 250], [0, 1, 2], [297, 298, 299], [299, 0, 150, 149]])
+@pytest.mark.parametrize("cuts", ONE_IS_LEFT, ids=str)
+def test_where_one_token_can_be_drawn_it_is_greedys_however_many_tie(cuts, tied, dtype):
+    rows = random_rows(8).to(dtype)
+    rows[:, tied] = rows.amax(-1, keepdim=True)
+    expected = greedy(rows).tolist()
+    assert (rows == rows.amax(-1, keepdim=True)).sum(-1).min() >= 3
+    for seed in range(3):
+        assert sample_all(rows, SamplingParams(seed=seed, **cuts)) == expected
+
+
+@pytest.mark.parametrize("cuts", ONE_IS_LEFT, ids=str)
+def test_that_holds_for_a_tie_that_a_penalty_or_a_bias_makes(cuts):
+    row = torch.tensor([[0.0, 3.0, 1.0, 2.0, 3.0]])
+    bias = {0: 3.0, 3: 1.0}
+    assert sample_all(row, SamplingParams(logit_bias=bias, seed=1, **cuts)) == [0]
+    penalised = SamplingParams(presence_penalty=1.0, seed=1, **cuts)
+    # 1 is repeated once 4 was said, and then 1, 3 and 4 tie.
+    assert sample_all(row.expand(3, -1), penalised) == [1, 4, 1]
+
+
+def test_two_logits_that_the_division_makes_equal_are_still_two():
+    base = torch.tensor(1.5)
+    above = torch.nextafter(base, torch.tensor(2.0))
+    merging = [t for t in torch.linspace(1.01, 1.9, 200).tolist() if base / t == above / t]
+    assert merging
+    rows = torch.stack((base, above, torch.tensor(0.0)))[None]
+    for temperature in merging[:5]:
+        for cut in ({"top_p": 0.0}, {"top_p": 0.0, "top_k": 3}, {"top_k": 1}):
+            assert sample_all(rows, SamplingParams(temperature=temperature, seed=0, **cut)) == [1]
+
+
+def test_where_two_tokens_can_be_drawn_equal_ones_are_equally_likely():
+    """At the smallest temperature, too: a tie is no certainty."""
+    rows = torch.tensor([[0.0, 5.0, 1.0, 5.0]]).expand(400, -1)
+    for cuts in ({"temperature": 1e-6}, {"min_p": 1.0}, {"top_k": 2}, {"top_p": 0.6}):
+        found = sample_all(rows, SamplingParams(seed=2, **cuts))
+        assert 150 < found.count(1) < 250
+        assert found.count(1) + found.count(3) >= 390
+
+
 @pytest.mark.parametrize(
     "penalty",
     [{"repetition_penalty": 1.5}, {"presence_penalty": 3.0}, {"frequency_penalty": 3.0}],

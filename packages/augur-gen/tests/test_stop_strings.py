@@ -143,3 +143,45 @@ def test_a_finished_text_takes_no_more():
     stop_strings.finish()
     with pytest.raises(GenerationError, match="finished"):
         stop_strings.push("b")
+
+
+def feed_marked(strings: list[str], pieces: list[str]) -> tuple[list[str], str | None]:
+    """As `feed`; what stands between angle brackets, those included, is hidden."""
+    stop_strings = StopStrings(strings)
+    released = [stop_strings.push(piece, hidden=piece.startswith("<")) for piece in pieces]
+    return [*released, stop_strings.finish()], stop_strings.found
+
+
+@pytest.mark.parametrize(
+    ("strings", "pieces", "released", "found"),
+    [
+        (["<a>"], ["x", "<a>", "y"], "x", "<a>"),
+        (["x<a>y"], ["wx", "<a>", "yz"], "w", "x<a>y"),
+        (["<a><b>"], ["x", "<a>", "y", "<a>", "<b>", "z"], "xy", "<a><b>"),
+        (["x<a"], ["wx", "<a>", "y"], "w", "x<a"),
+        (["a>y"], ["x", "<a>", "yz"], "x", "a>y"),
+        (["xy"], ["x", "<a>", "y"], "xy", None),
+        (["<a>z"], ["x", "<a>", "y"], "xy", None),
+        (["xy"], ["<a>", "x", "y", "<a>"], "", "xy"),
+        ([], ["x", "<a>", "y"], "xy", None),
+    ],
+)
+def test_hidden_text_counts_and_is_not_released(strings, pieces, released, found):
+    pushed, met = feed_marked(strings, pieces)
+    assert ("".join(pushed), met) == (released, found)
+
+
+def test_random_hidden_pieces_are_cut_where_the_definition_says():
+    source = random.Random(1)
+    hits = 0
+    for _ in range(2000):
+        pieces = source.choices(["a", "b", "<", "<a", "ab", "ba", "<b"], k=source.randrange(12))
+        strings = ["".join(source.choices("ab<", k=source.randint(1, 4))) for _ in "12"]
+        shown = "".join(("0" if piece.startswith("<") else "1") * len(piece) for piece in pieces)
+        expected, match = cut_by_definition(strings, "".join(pieces))
+        released, found = feed_marked(strings, pieces)
+        assert found == match
+        visible = (c for c, s in zip(expected, shown, strict=False) if s == "1")
+        assert "".join(released) == "".join(visible)
+        hits += match is not None
+    assert 300 < hits < 1900

@@ -24,17 +24,18 @@ def test_a_stop_token_ends_the_text_as_an_eos_does_but_for_its_own_reason(script
 @pytest.mark.parametrize(
     ("stop", "reason"),
     [
-        (StopConditions.of(3, [13], [13], max_time_s=1), "eos"),
-        (StopConditions.of(3, [], [13], max_time_s=1), "stop"),
-        (StopConditions.of(3, max_time_s=1), "length"),
-        (StopConditions.of(4, max_time_s=1), "time"),
-        (StopConditions.of(4, max_time_s=3), None),
+        (StopConditions.of(3, [13], [13], max_time_s=6), "eos"),
+        (StopConditions.of(3, [], [13], max_time_s=6), "stop"),
+        (StopConditions.of(3, max_time_s=6), "length"),
+        (StopConditions.of(4, max_time_s=6), "time"),
     ],
 )
 def test_of_several_reasons_the_token_comes_before_the_count_and_the_count_before_the_time(
-    stop, reason
+    scripted_steps, clock, stop, reason
 ):
-    assert stop.reason(3, 13, elapsed_s=2.0) == reason
+    steps = scripted_steps(SCRIPT, before_each=lambda: clock.move(2.0))
+    result = start(steps, stop, stopwatch=Stopwatch(CPU, clock)).run()
+    assert (result.token_ids, result.finish_reason) == ([11, 12, 13], reason)
 
 
 @pytest.mark.parametrize("sampler", [None, SamplingParams(temperature=0), SamplingParams(seed=1)])
@@ -168,7 +169,7 @@ def test_a_signal_handler_may_cancel_while_its_own_thread_ends_the_generation(sc
     thread.start()
     thread.join(timeout=30)
     assert not thread.is_alive(), "it waits for itself"
-    assert len(lines) > 1
+    assert lines
     assert generation.result().finish_reason in ("length", "cancelled")
 
 

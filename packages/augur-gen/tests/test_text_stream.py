@@ -14,14 +14,21 @@ NUM_TOKENS = 100  # of the scripted steps
 
 
 class ByteDecoder:
-    """A tokenizer's stream decoder: token 10 stands for `vocabulary[10]`, and so on."""
+    """A tokenizer's stream decoder: token 10 stands for `vocabulary[10]`, and so on.
 
-    def __init__(self, vocabulary: Sequence[bytes]) -> None:
+    A text in the vocabulary, not bytes, is that of a special token, and left out.
+    """
+
+    def __init__(self, vocabulary: Sequence[bytes | str]) -> None:
         self._vocabulary = vocabulary
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
     def push(self, token_id: int) -> str:
-        return self._utf8.decode(self._vocabulary[token_id])
+        return "" if self.skipped(token_id) else self._utf8.decode(self._vocabulary[token_id])
+
+    def skipped(self, token_id: int) -> str:
+        token = self._vocabulary[token_id]
+        return token if isinstance(token, str) else ""
 
     def finish(self) -> str:
         return self._utf8.decode(b"", final=True)
@@ -32,7 +39,9 @@ def stream(scripted_steps):
     """`stream(tokens, stop_strings, conditions)`: a model that says these tokens, as bytes."""
 
     def make(
-        tokens: list[bytes], stop_strings: Sequence[str] = (), stop: StopConditions | None = None
+        tokens: list[bytes | str],
+        stop_strings: Sequence[str] = (),
+        stop: StopConditions | None = None,
     ) -> TextStream:
         steps = scripted_steps(range(len(tokens)))
         stop = stop or StopConditions(len(tokens))
@@ -123,6 +132,36 @@ def test_cancelling_ends_the_text_with_what_was_held_back(scripted_steps):
     text.cancel()
     assert list(text) == ["E"]
     assert (text.result().text, text.result().finish_reason) == ("one E", "cancelled")
+
+
+def test_a_special_token_that_is_not_shown_is_a_stop_string_all_the_same(stream):
+    result = stream([b"sky", "<|im_start|>", b"user", b"!"], ["<|im_start|>"]).run()
+    assert (result.text, result.stop_string) == ("sky", "<|im_start|>")
+    assert (result.token_ids, result.finish_reason) == ([0, 1], "stop")
+
+
+def test_a_stop_string_may_be_half_shown_and_half_hidden(stream):
+    tokens = [b"The", b" END", "<|im_end|>", b"\n", b"more"]
+    text = stream(tokens, ["END<|im_end|>\n"])
+    assert list(text) == ["The", " "]
+    assert (text.result().text, text.result().finish_reason) == ("The ", "stop")
+    assert text.result().token_ids == [0, 1, 2, 3]
+    broken_off = stream([b"The", b" END", "<|im_end|>", b"more"], ["END<|im_end|>\n"]).run()
+    assert (broken_off.text, broken_off.stop_string) == ("The ENDmore", None)
+
+
+def test_a_special_token_keeps_what_stands_around_it_apart(stream):
+    result = stream([b"x", "<|im_start|>", b"y"], ["xy"]).run()
+    assert (result.text, result.stop_string, result.finish_reason) == ("xy", None, "length")
+
+
+def test_a_stop_string_equal_to_the_eos_token_is_the_reason(stream):
+    eos = StopConditions.of(9, [1])
+    result = stream([b"one", "<|im_end|>"], ["<|im_end|>"], eos).run()
+    assert (result.text, result.stop_string) == ("one", "<|im_end|>")
+    assert (result.token_ids, result.finish_reason) == ([0, 1], "stop")
+    result = stream([b"one", "<|im_end|>"], ["<|im_end|>?"], eos).run()
+    assert (result.text, result.stop_string, result.finish_reason) == ("one", None, "eos")
 
 
 def test_wrong_stop_strings_are_refused_before_anything_is_computed(stream):

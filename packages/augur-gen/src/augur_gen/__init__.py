@@ -9,6 +9,7 @@ from augur_gen.logits_pipeline import process_logits
 from augur_gen.logprobs import TokenLogprobs
 from augur_gen.sampling import Sampler, greedy
 from augur_gen.sampling_params import SamplingParams
+from augur_gen.sequence import Constraint, Sequence
 from augur_gen.sequence_sampler import SequenceSampler
 from augur_gen.steps import CachedSteps, Steps, UncachedSteps, decode_step, prefill
 from augur_gen.stop_strings import StopStrings
@@ -19,12 +20,14 @@ from augur_gen.timing import Stopwatch, Timings
 __all__ = [
     "CacheFullError",
     "CachedSteps",
+    "Constraint",
     "FinishReason",
     "Generation",
     "GenerationError",
     "GenerationResult",
     "Sampler",
     "SamplingParams",
+    "Sequence",
     "SequenceSampler",
     "StaticKVCache",
     "Steps",

@@ -35,7 +35,7 @@ class Candidates(NamedTuple):
 
 
 class _Head(NamedTuple):
-    """The largest logits with their ids, ascending, lower ids first where equal.
+    """The largest logits with their ids, ascending, the lowest id last where equal.
 
     There are `num_others` tokens with smaller or equal logits; where the largest weighs 1, they
     weigh `rest` together.
@@ -90,7 +90,8 @@ def _largest(logits: Tensor) -> _Head:
 
 def _ascending(logits: Tensor, count: int) -> list[tuple[float, int]]:
     largest, token_ids = logits.topk(min(count, len(logits)))
-    return sorted(zip(largest.tolist(), token_ids.tolist(), strict=True))
+    pairs = zip(largest.tolist(), token_ids.tolist(), strict=True)
+    return sorted(pairs, key=lambda pair: (pair[0], -pair[1]))
 
 
 def _num_removed(head: _Head, params: SamplingParams) -> int | None:

@@ -7,6 +7,7 @@ from augur_gen.errors import GenerationError
 from augur_gen.generation import Generation
 from augur_gen.sampling import Sampler, greedy
 from augur_gen.sampling_params import SamplingParams
+from augur_gen.sequence import Constraint
 from augur_gen.steps import CachedSteps, Steps, UncachedSteps
 from augur_gen.stopping import StopConditions
 from augur_gen.timing import Stopwatch
@@ -20,6 +21,7 @@ def generate(
     stop: StopConditions,
     *,
     sampler: Sampler | SamplingParams = greedy,
+    constraint: Constraint | None = None,
     cache: KVCache | None = None,
     earlier_token_ids: Sequence[int] = (),
     chunk_size: int | None = None,
@@ -33,6 +35,7 @@ def generate(
         prompt_token_ids: at least one, each in `0 .. vocab_size - 1`.
         stop: when to end.
         sampler: greedy, the raw argmax, unless parameters to sample with are given, or a function.
+        constraint: what the sampler may choose from, a grammar say.
         cache: continue after what it holds. Left out: a new one of just the size needed.
         earlier_token_ids: what `cache` holds. Only a repetition penalty has to know.
         chunk_size: prompt tokens for each forward pass of the prefill. Left out: all at once.
@@ -73,6 +76,7 @@ def generate(
         stop,
         device=model.device,
         sampler=sampler,
+        constraint=constraint,
         earlier_token_ids=earlier_token_ids,
         stopwatch=stopwatch,
     )

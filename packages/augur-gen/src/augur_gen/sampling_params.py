@@ -38,11 +38,12 @@ class SamplingParams:
     Attributes:
         temperature: logits are divided by it: below 1 is more certain, above 1 more even; from 1e-6
             to 1e6. 0 takes the largest logit after bias and penalties, whatever top_k, top_p and
-            min_p say.
-        top_k: only the k largest logits, and what equals the k-th. None, or more than the
-            vocabulary: all.
-        top_p: only the most likely tokens whose probabilities together exceed it, at least one.
-            1: all.
+            min_p say; of equal ones that of the lowest id. Above 0 equal logits are equally likely,
+            however small it is: in a narrow dtype the two largest often are.
+        top_k: only the k largest logits, and what equals the k-th; 1 takes what temperature 0
+            takes. None, or more than the vocabulary: all.
+        top_p: only the most likely tokens whose probabilities together exceed it, at least one; of
+            equal ones at the cut, the lowest ids. 1: all.
         min_p: only tokens at least this fraction as likely as the likeliest. 0: all.
         repetition_penalty: tokens of the prompt and of the text so far: positive logits are divided
             by it, negative ones multiplied, so above 1 makes them less likely; from 1e-6 to 1e6.

@@ -67,7 +67,8 @@ class SequenceSampler:
             )
         token_ids = self._token_ids.to(logits.device)
         penalised = apply_penalties(logits.float(), self.params, token_ids, self._num_prompt_tokens)
-        chosen = greedy(penalised) if self.params.temperature == 0 else self._draw(penalised)
+        is_greedy = self.params.temperature == 0 or self.params.top_k == 1
+        chosen = greedy(penalised) if is_greedy else self._draw(penalised)
         if self._looks_back:
             self._token_ids = torch.cat((token_ids, chosen.to(token_ids.device)[:, None]), dim=-1)
         return chosen
@@ -78,5 +79,10 @@ class SequenceSampler:
         uniform = torch.rand(1, dtype=torch.float64, generator=self._generator)
         candidates = few_candidates(scaled[0], self.params)
         if candidates is None:
-            return draw(apply_cuts(scaled, self.params, apply_top_p_stably), uniform)
-        return candidates.token_ids[draw(candidates.logits[None], uniform)]
+            left = apply_cuts(scaled, self.params, apply_top_p_stably)
+            if int((left > -torch.inf).sum()) > 1:
+                return draw(left, uniform)
+        elif len(candidates.token_ids) > 1:
+            return candidates.token_ids[draw(candidates.logits[None], uniform)]
+        # Not the one that is left: dividing may have made two logits equal that were not.
+        return greedy(logits)

@@ -99,17 +99,13 @@ class StopConditions:
             return logits
         return suppress_tokens(logits, self.eos_token_ids | self.stop_token_ids)
 
-    def reason(
-        self, num_new_tokens: int, last_token_id: int, elapsed_s: float = 0.0
-    ) -> FinishReason | None:
+    def reason(self, num_new_tokens: int, last_token_id: int) -> FinishReason | None:
         """Why to stop after `last_token_id`, the `num_new_tokens`-th; None to go on."""
         if last_token_id in self.eos_token_ids:
             return "eos"
         if last_token_id in self.stop_token_ids:
             return "stop"
-        if num_new_tokens >= self.max_new_tokens:
-            return "length"
-        return "time" if self.is_late(elapsed_s) else None
+        return "length" if num_new_tokens >= self.max_new_tokens else None
 
     def is_late(self, elapsed_s: float) -> bool:
         """Whether no more token is to be begun after `elapsed_s` seconds."""

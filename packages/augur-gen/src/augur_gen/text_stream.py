@@ -17,6 +17,10 @@ class TokenDecoder(Protocol):
         """The text that this token completes."""
         ...
 
+    def skipped(self, token_id: int, /) -> str:
+        """The text of a special token that `push` passes over; "" of any other."""
+        ...
+
     def finish(self) -> str:
         """What is left when no more tokens come."""
         ...
@@ -57,7 +61,8 @@ class TextStream(Iterator[str]):
     Args:
         generation: whose tokens to decode; nobody else takes tokens from it.
         decoder: fresh, the stream decoder of a tokenizer.
-        stop_strings: any of them ends the text and the generation ("stop").
+        stop_strings: any of them ends the text and the generation ("stop"). They see special
+            tokens, too, which the decoder may leave out of the text.
 
     Raises:
         GenerationError: a stop string is empty or no string.
@@ -78,6 +83,7 @@ class TextStream(Iterator[str]):
             raise StopIteration
         for token_id in self._generation:
             piece = self._stop_strings.push(self._decoder.push(token_id))
+            piece += self._stop_strings.push(self._decoder.skipped(token_id), hidden=True)
             if self._stop_strings.found is not None:
                 self._generation.finish("stop")
             if piece:

@@ -62,3 +62,36 @@ class Timings:
     def decode_tokens_per_s(self) -> float | None:
         """Tokens after the first per second; None where there was only one."""
         return (len(self.token_s) - 1) / self.decode_s if self.decode_s > 0 else None
+
+
+class GenerationClock:
+    """What one generation reads off a stopwatch: twice for each token, and once for the prompt."""
+
+    def __init__(self, stopwatch: Stopwatch) -> None:
+        self._stopwatch = stopwatch
+        self._began_s: float | None = None
+        self._asked_s: float | None = None
+        self._prefill_s = 0.0
+        self._token_s: list[float] = []
+
+    def ask(self) -> float:
+        """A token is asked for, or again because its choice failed: seconds since the first was."""
+        now_s = self._stopwatch.read()
+        self._began_s = now_s if self._began_s is None else self._began_s
+        self._asked_s = now_s if self._asked_s is None else self._asked_s
+        return now_s - self._began_s
+
+    def prefilled(self) -> None:
+        """The prompt's logits are there."""
+        self._prefill_s = self._stopwatch.read() - (self._asked_s or 0.0)
+
+    def receive(self) -> float:
+        """The token is there: seconds since the first was asked for."""
+        now_s = self._stopwatch.read()
+        self._token_s.append(now_s - (self._asked_s or 0.0))
+        self._asked_s = None
+        return now_s - (self._began_s or 0.0)
+
+    def timings(self, num_prompt_tokens: int) -> Timings:
+        """What was measured so far."""
+        return Timings(num_prompt_tokens, self._prefill_s, tuple(self._token_s))
