@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -134,11 +133,17 @@ def test_a_processor_equals_transformers(processor: str, name: str) -> None:
 
 @pytest.mark.parametrize("top_p", [0.0, 0.01, 0.3, 0.8, 0.95, 0.999, 1.0])
 @pytest.mark.parametrize("name", LOGITS)
-def test_the_stable_top_p_equals_transformers_with_a_stable_sort(
+def test_the_stable_top_p_equals_transformers_with_a_sort_that_puts_lowest_ids_last(
     name: str, top_p: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = apply_top_p_stably(LOGITS[name], top_p)
-    monkeypatch.setattr(torch, "sort", partial(torch.sort, stable=True))
+    sort = torch.sort
+
+    def lowest_id_of_equals_last(logits: Tensor, **_: bool) -> tuple[Tensor, Tensor]:
+        values, mirrored = sort(logits.flip(-1), stable=True)
+        return values, logits.shape[-1] - 1 - mirrored
+
+    monkeypatch.setattr(torch, "sort", lowest_id_of_equals_last)
     assert torch.equal(found, TopPLogitsWarper(top_p)(NO_TOKENS, LOGITS[name]))
 
 

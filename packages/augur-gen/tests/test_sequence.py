@@ -193,9 +193,9 @@ class JsonOfDigits:
             allowed = "\n"
         else:
             allowed = "]" if sum(map(str.isdigit, self.text)) == 4 else ",]"
-        return logits.masked_fill(
-            ~torch.isin(torch.arange(logits.shape[-1]), ids(allowed)), -torch.inf
-        )
+        bias = torch.full_like(logits, -torch.inf)
+        bias[:, [ALPHABET.index(character) for character in allowed]] = 0.0
+        return logits + bias
 
     def accept(self, token_id: int) -> None:
         self.text += ALPHABET[token_id]

@@ -14,7 +14,7 @@ from torch import Tensor
 from augur_bench.errors import RungUnavailableError
 from augur_bench.rung import NewSteps, Prepare
 from augur_gen import StaticKVCache, Steps, prefill
-from augur_model import DecoderLayer, Ops, QwenForCausalLM
+from augur_model import DecoderLayer, KVCache, Ops, QwenForCausalLM
 
 
 def compiled(backend: str | Callable[..., Any] = "inductor") -> Prepare:
@@ -93,6 +93,8 @@ class _WholeLayer:
         self._keys = keys
         self._values = values
         self._position = position
+
+    attend = KVCache.attend
 
     def update(self, layer_index: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         self._keys.index_copy_(2, self._position, keys)
