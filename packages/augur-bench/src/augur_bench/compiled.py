@@ -14,7 +14,7 @@ from torch import Tensor
 from augur_bench.errors import RungUnavailableError
 from augur_bench.rung import NewSteps, Prepare
 from augur_gen import StaticKVCache, Steps, prefill
-from augur_model import DecoderLayer, KVCache, Ops, QwenForCausalLM
+from augur_model import DecoderLayer, Ops, QwenForCausalLM
 
 
 def compiled(backend: str | Callable[..., Any] = "inductor") -> Prepare:
@@ -83,7 +83,7 @@ def _block(
 
 
 class _WholeLayer:
-    """One layer's keys and values, written at a position and shown whole: an `update` and no more.
+    """One layer's keys and values, written at a position and shown whole: an `attend` and no more.
 
     Each layer gets its own, so the layer's index is never looked at. That lets one compiled
     function serve them all.
@@ -94,12 +94,20 @@ class _WholeLayer:
         self._values = values
         self._position = position
 
-    attend = KVCache.attend
-
-    def update(self, layer_index: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG002
-        self._keys.index_copy_(2, self._position, keys)
-        self._values.index_copy_(2, self._position, values)
-        return self._keys, self._values
+    def attend(
+        self,
+        _layer_index: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor,
+        scale: float,
+        _window: None,
+        ops: Ops,
+    ) -> Tensor:
+        self._keys.index_copy_(2, self._position, key)
+        self._values.index_copy_(2, self._position, value)
+        return ops.attention(query, self._keys, self._values, mask, scale)
 
 
 def _refuse_windows(model: QwenForCausalLM, capacity: int) -> None:

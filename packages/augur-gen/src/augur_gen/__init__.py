@@ -1,13 +1,12 @@
 """Logits to tokens: KV cache, prefill and decode, stopping, sampling."""
 
 from augur_gen.cache import StaticKVCache
-from augur_gen.drawing import draw
 from augur_gen.errors import CacheFullError, GenerationError
 from augur_gen.generate import generate
 from augur_gen.generation import Generation, GenerationResult
 from augur_gen.logits_pipeline import process_logits
 from augur_gen.logprobs import TokenLogprobs
-from augur_gen.sampling import Sampler, greedy
+from augur_gen.sampling import Sampler, draw, greedy
 from augur_gen.sampling_params import SamplingParams
 from augur_gen.sequence import Constraint, Sequence
 from augur_gen.sequence_sampler import SequenceSampler

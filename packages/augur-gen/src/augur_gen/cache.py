@@ -7,7 +7,7 @@ from torch import Tensor
 
 from augur_gen.errors import CacheFullError, GenerationError
 from augur_gen.ragged_rows import RaggedPass
-from augur_model import KVCache, Ops, QwenConfig, QwenForCausalLM
+from augur_model import KVCache, QwenConfig, QwenForCausalLM
 
 
 class StaticKVCache(KVCache):
@@ -131,27 +131,10 @@ class StaticKVCache(KVCache):
                 memory[layer_index].transpose(1, 2)[ragged.rows, ragged.places] = real
         return self.keys[layer_index, :, :, :end], self.values[layer_index, :, :, :end]
 
-    def attend(
-        self,
-        layer_index: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        scale: float,
-        window: int | None,
-        ops: Ops,
-    ) -> Tensor:
-        """See `KVCache.attend`; rows may differ."""
-        ragged = self._ragged_pass(query.shape[2])
-        if ragged is None or ragged.is_causal:
-            return super().attend(layer_index, query, key, value, mask, scale, window, ops)
-        keys, values = self.update(layer_index, key, value)
-        if mask is None:
-            mask = ragged.mask(window)
-        elif window is not None:
-            mask = mask & ragged.mask(window)
-        return ops.attention(query, keys, values, mask, scale)
+    def mask_by_row(self, num_tokens: int, window: int | None) -> Tensor | None:
+        """See `KVCache.mask_by_row`."""
+        ragged = self._ragged_pass(num_tokens)
+        return None if ragged is None or ragged.is_causal else ragged.mask(window)
 
     def advance(self, num_tokens: int | Sequence[int]) -> None:
         """Count tokens that every layer has written."""

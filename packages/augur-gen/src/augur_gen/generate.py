@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from augur_gen.cache import StaticKVCache
+from augur_gen.checked_values import checked_token_ids
 from augur_gen.errors import GenerationError
 from augur_gen.generation import Generation
 from augur_gen.sampling import Sampler, greedy
@@ -11,7 +12,6 @@ from augur_gen.sequence import Constraint
 from augur_gen.steps import CachedSteps, Steps, UncachedSteps
 from augur_gen.stopping import StopConditions
 from augur_gen.timing import Stopwatch
-from augur_gen.token_ids import checked_token_ids
 from augur_model import KVCache, QwenForCausalLM
 
 
@@ -51,16 +51,19 @@ def generate(
         CacheFullError: prompt and new tokens do not fit into `cache`.
     """
     vocab_size = model.config.vocab_size
-    prompt_token_ids = checked_token_ids(prompt_token_ids, "the prompt")
-    earlier_token_ids = checked_token_ids(earlier_token_ids, "the earlier tokens")
-    _check_vocabulary(prompt_token_ids, "the prompt", vocab_size)
-    _check_vocabulary(earlier_token_ids, "the earlier tokens", vocab_size)
+    prompt_token_ids = checked_token_ids(prompt_token_ids, "the prompt", vocab_size)
+    earlier_token_ids = checked_token_ids(earlier_token_ids, "the earlier tokens", vocab_size)
     num_cached = cache.length if cache is not None else 0
     if isinstance(sampler, SamplingParams):
         sampler.check_vocabulary(vocab_size)
         _check_earlier(sampler, earlier_token_ids, num_cached)
     num_tokens = len(prompt_token_ids) + stop.max_new_tokens
-    _check_positions(model, num_tokens + num_cached)
+    limit = model.config.num_positions
+    if num_tokens + num_cached > limit:
+        raise GenerationError(
+            f"prompt and max_new_tokens come to {num_tokens + num_cached} tokens; the model has "
+            f"{limit} positions. Shorten the prompt or ask for fewer tokens"
+        )
     steps: Steps
     if use_cache:
         cache = StaticKVCache.for_model(model, num_tokens) if cache is None else cache
@@ -82,15 +85,6 @@ def generate(
     )
 
 
-def _check_vocabulary(token_ids: Sequence[int], where: str, vocab_size: int) -> None:
-    for index, token_id in enumerate(token_ids):
-        if not 0 <= token_id < vocab_size:
-            raise GenerationError(
-                f"token {index} of {where} is {token_id}; the model's vocabulary is 0 to "
-                f"{vocab_size - 1}"
-            )
-
-
 def _check_earlier(
     params: SamplingParams, earlier_token_ids: Sequence[int], num_cached: int
 ) -> None:
@@ -99,13 +93,4 @@ def _check_earlier(
         raise GenerationError(
             f"the cache holds {num_cached} tokens and earlier_token_ids names "
             f"{len(earlier_token_ids)}; a repetition_penalty counts them, so give them all"
-        )
-
-
-def _check_positions(model: QwenForCausalLM, num_tokens: int) -> None:
-    limit = model.config.num_positions
-    if num_tokens > limit:
-        raise GenerationError(
-            f"prompt and max_new_tokens come to {num_tokens} tokens; the model has {limit} "
-            "positions. Shorten the prompt or ask for fewer tokens"
         )

@@ -3,10 +3,10 @@
 import dataclasses
 import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from augur_gen.checked_numbers import integer, real
+from augur_gen.checked_values import integer, real
 from augur_gen.errors import GenerationError
 from augur_gen.read_only_dict import ReadOnlyDict
 
@@ -25,7 +25,32 @@ MAX_REPETITION_PENALTY = 1e6
 # PyTorch's CPU generator looks at 32 bits of a seed: larger ones would repeat smaller ones.
 SEED_BITS = 32
 
+_SHARE = (real, 0, 1, "a number from 0 to 1")
 _CHANGE = f"a number from -{MAX_LOGIT_CHANGE:g} to {MAX_LOGIT_CHANGE:g}"
+_PENALTY = (real, -MAX_LOGIT_CHANGE, MAX_LOGIT_CHANGE, _CHANGE)
+
+# Of what kind a value is, the smallest and the largest, and how to say so.
+_RANGES: dict[str, tuple[Callable[[object], float | None], float, float, str]] = {
+    "temperature": (
+        real,
+        0,
+        MAX_TEMPERATURE,
+        f"0 for greedy, or a number from {MIN_TEMPERATURE:g} to {MAX_TEMPERATURE:g}",
+    ),
+    "top_k": (integer, 1, math.inf, "an integer from 1 up, or None for all"),
+    "top_p": _SHARE,
+    "min_p": _SHARE,
+    "repetition_penalty": (
+        real,
+        1 / MAX_REPETITION_PENALTY,
+        MAX_REPETITION_PENALTY,
+        f"a number from {1 / MAX_REPETITION_PENALTY:g} to {MAX_REPETITION_PENALTY:g}",
+    ),
+    "presence_penalty": _PENALTY,
+    "frequency_penalty": _PENALTY,
+    "seed": (integer, 0, 2**SEED_BITS - 1, f"an integer from 0 to 2**{SEED_BITS} - 1, or None"),
+    "logprobs": (integer, 0, math.inf, "an integer from 0 up, or None for none"),
+}
 
 
 @dataclass(frozen=True)
@@ -75,46 +100,25 @@ class SamplingParams:
     logprobs: int | None = None
 
     def __post_init__(self) -> None:
-        for name, lowest, highest, expected in (
-            ("top_p", 0, 1, "a number from 0 to 1"),
-            ("min_p", 0, 1, "a number from 0 to 1"),
-            ("presence_penalty", -MAX_LOGIT_CHANGE, MAX_LOGIT_CHANGE, _CHANGE),
-            ("frequency_penalty", -MAX_LOGIT_CHANGE, MAX_LOGIT_CHANGE, _CHANGE),
-            (
-                "repetition_penalty",
-                1 / MAX_REPETITION_PENALTY,
-                MAX_REPETITION_PENALTY,
-                f"a number from {1 / MAX_REPETITION_PENALTY:g} to {MAX_REPETITION_PENALTY:g}",
-            ),
-            (
-                "temperature",
-                0,
-                MAX_TEMPERATURE,
-                f"0 for greedy, or a number from {MIN_TEMPERATURE:g} to {MAX_TEMPERATURE:g}",
-            ),
-        ):
+        for name, (kind, lowest, highest, expected) in _RANGES.items():
             given = getattr(self, name)
-            value = real(given)
+            if given is None and kind is integer:
+                continue
+            value = kind(given)
             too_small = name == "temperature" and value is not None and 0 < value < MIN_TEMPERATURE
             if value is None or too_small or not lowest <= value <= highest:
                 raise GenerationError(f"{name} is {given!r}, expected {expected}")
             object.__setattr__(self, name, value)
-        for name, lowest, highest, expected in (
-            ("top_k", 1, math.inf, "an integer from 1 up, or None for all"),
-            ("seed", 0, 2**SEED_BITS - 1, f"an integer from 0 to 2**{SEED_BITS} - 1, or None"),
-            ("logprobs", 0, math.inf, "an integer from 0 up, or None for none"),
-        ):
-            given = getattr(self, name)
-            if given is not None:
-                whole = integer(given)
-                if whole is None or not lowest <= whole <= highest:
-                    raise GenerationError(f"{name} is {given!r}, expected {expected}")
-                object.__setattr__(self, name, whole)
         object.__setattr__(self, "logit_bias", _checked_bias(self.logit_bias))
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether nothing is drawn: the largest logit is taken, after bias and penalties."""
+        return self.temperature == 0 or self.top_k == 1
 
     def with_seed(self) -> "SamplingParams":
         """The same with a seed: its own, or a fresh random one where it draws and has none."""
-        if self.seed is not None or self.temperature == 0:
+        if self.seed is not None or self.is_greedy:
             return self
         return dataclasses.replace(self, seed=secrets.randbits(SEED_BITS))
 

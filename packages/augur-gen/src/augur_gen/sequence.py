@@ -6,13 +6,13 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from augur_gen.checked_values import checked_token_ids
 from augur_gen.errors import GenerationError
 from augur_gen.logprobs import TokenLogprobs, token_logprobs
 from augur_gen.sampling import Sampler, greedy
 from augur_gen.sampling_params import SamplingParams
 from augur_gen.sequence_sampler import SequenceSampler
 from augur_gen.stopping import FinishReason, StopConditions
-from augur_gen.token_ids import checked_token_ids
 
 
 class Constraint(Protocol):

@@ -6,11 +6,10 @@ import torch
 from torch import Tensor
 
 from augur_gen.candidates import few_candidates
-from augur_gen.drawing import check_choice, draw
 from augur_gen.errors import GenerationError
 from augur_gen.logit_processors import apply_temperature
 from augur_gen.logits_pipeline import apply_cuts, apply_penalties
-from augur_gen.sampling import greedy
+from augur_gen.sampling import check_choice, draw, greedy
 from augur_gen.sampling_params import SamplingParams
 from augur_gen.stable_top_p import apply_top_p_stably
 
@@ -67,8 +66,7 @@ class SequenceSampler:
             )
         token_ids = self._token_ids.to(logits.device)
         penalised = apply_penalties(logits.float(), self.params, token_ids, self._num_prompt_tokens)
-        is_greedy = self.params.temperature == 0 or self.params.top_k == 1
-        chosen = greedy(penalised) if is_greedy else self._draw(penalised)
+        chosen = greedy(penalised) if self.params.is_greedy else self._draw(penalised)
         if self._looks_back:
             self._token_ids = torch.cat((token_ids, chosen.to(token_ids.device)[:, None]), dim=-1)
         return chosen

@@ -51,32 +51,24 @@ def prefill(
         raise GenerationError(f"num_tokens is {list(num_tokens)}; give each row at least one token")
 
     size = min(chunk_size or length, length)
-    if num_tokens is not None:
-        return _prefill_rows(model, token_ids, cache, num_tokens, size)
-    *earlier_chunks, last_chunk = torch.split(token_ids, size, dim=-1)
-    for chunk in earlier_chunks:
-        model(chunk, cache=cache, logits_to_keep=0)
-    logits: Tensor = model(last_chunk, cache=cache, logits_to_keep=1)
+    if num_tokens is None:
+        *earlier_chunks, last_chunk = torch.split(token_ids, size, dim=-1)
+        for chunk in earlier_chunks:
+            model(chunk, cache=cache, logits_to_keep=0)
+        logits: Tensor = model(last_chunk, cache=cache, logits_to_keep=1)
+        return logits[:, -1]
+
+    # Where rows differ, the last chunk is the end of each of them.
+    before = [max(0, total - size) for total in num_tokens]
+    for start in range(0, max(before), size):
+        real = [min(max(0, count - start), size) for count in before]
+        chunk = token_ids[:, start : start + size]
+        model(chunk, cache=cache, num_tokens=real, logits_to_keep=0)
+    columns = (torch.tensor(before)[:, None] + torch.arange(size)).clamp(max=length - 1)
+    last_chunk = token_ids.gather(1, columns.to(token_ids.device))
+    real = [min(total, size) for total in num_tokens]
+    logits = model(last_chunk, cache=cache, num_tokens=real, logits_to_keep=1)
     return logits[:, -1]
-
-
-def _prefill_rows(
-    model: QwenForCausalLM,
-    token_ids: Tensor,
-    cache: KVCache,
-    num_tokens: Sequence[int],
-    chunk_size: int,
-) -> Tensor:
-    """Rows of different lengths: each has its last token in some chunk, and its logits from it."""
-    last_logits: dict[int, Tensor] = {}
-    for start in range(0, max(num_tokens), chunk_size):
-        chunk = token_ids[:, start : start + chunk_size]
-        real = [min(max(total - start, 0), chunk.shape[1]) for total in num_tokens]
-        ends = [row for row, total in enumerate(num_tokens) if 0 < total - start <= chunk_size]
-        last = torch.tensor(real)[:, None].clamp(min=1) - 1
-        logits = model(chunk, cache=cache, num_tokens=real, logits_to_keep=last if ends else 0)
-        last_logits |= {row: logits[row, -1] for row in ends}
-    return torch.stack([last_logits[row] for row in range(len(num_tokens))])
 
 
 @torch.inference_mode()

@@ -7,10 +7,9 @@ from typing import Literal
 
 from torch import Tensor
 
-from augur_gen.checked_numbers import integer, real
+from augur_gen.checked_values import checked_token_ids, integer, real
 from augur_gen.errors import GenerationError
 from augur_gen.logit_processors import suppress_tokens
-from augur_gen.token_ids import checked_token_ids
 
 FinishReason = Literal["eos", "stop", "length", "time", "cancelled"]
 """eos: an end-of-sequence token. stop: a stop token or a stop string. length: as many tokens as

@@ -1,5 +1,6 @@
 """The clock, and what it measured of one generation."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -68,29 +69,31 @@ class GenerationClock:
     """What one generation reads off a stopwatch: twice for each token, and once for the prompt."""
 
     def __init__(self, stopwatch: Stopwatch) -> None:
-        self._stopwatch = stopwatch
-        self._began_s: float | None = None
-        self._asked_s: float | None = None
+        self._read = stopwatch.read
+        self._began_s = math.nan
+        self._asked_s = math.nan
         self._prefill_s = 0.0
         self._token_s: list[float] = []
 
     def ask(self) -> float:
         """A token is asked for, or again because its choice failed: seconds since the first was."""
-        now_s = self._stopwatch.read()
-        self._began_s = now_s if self._began_s is None else self._began_s
-        self._asked_s = now_s if self._asked_s is None else self._asked_s
+        now_s = self._read()
+        if math.isnan(self._began_s):
+            self._began_s = now_s
+        if math.isnan(self._asked_s):
+            self._asked_s = now_s
         return now_s - self._began_s
 
     def prefilled(self) -> None:
         """The prompt's logits are there."""
-        self._prefill_s = self._stopwatch.read() - (self._asked_s or 0.0)
+        self._prefill_s = self._read() - self._asked_s
 
     def receive(self) -> float:
         """The token is there: seconds since the first was asked for."""
-        now_s = self._stopwatch.read()
-        self._token_s.append(now_s - (self._asked_s or 0.0))
-        self._asked_s = None
-        return now_s - (self._began_s or 0.0)
+        now_s = self._read()
+        self._token_s.append(now_s - self._asked_s)
+        self._asked_s = math.nan
+        return now_s - self._began_s
 
     def timings(self, num_prompt_tokens: int) -> Timings:
         """What was measured so far."""

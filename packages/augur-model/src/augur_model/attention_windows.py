@@ -23,7 +23,7 @@ def read_attention_windows(reader: ConfigReader, num_layers: int) -> tuple[int |
     sliding = reader.boolean("use_sliding_window", default=False)
     given = reader.get("layer_types") is not None
     if not given and sliding:
-        first_sliding = reader.whole_number("max_window_layers")
+        first_sliding = reader.whole_number("max_window_layers", least=0)
         layer_types = [FULL if i < first_sliding else SLIDING for i in range(num_layers)]
     for layer_type in layer_types:
         if layer_type not in (FULL, SLIDING):
@@ -40,7 +40,7 @@ def read_attention_windows(reader: ConfigReader, num_layers: int) -> tuple[int |
         return ()
     if not sliding:
         raise reader.error(f"has layer_types with {SLIDING}, but use_sliding_window is not true")
-    window = reader.positive_int("sliding_window")
+    window = reader.whole_number("sliding_window")
     if window == 1:
         raise UnsupportedModelError(
             "sliding_window is 1, so that a token sees itself alone; supported: 2 and more. Take a "

@@ -71,8 +71,7 @@ class KVCache(ABC):
     ) -> Tensor:
         """One layer's attention over what is held and the new tokens, which are stored.
 
-        This one is for rows of one length. A cache that lays its memory out in another way, or
-        whose rows differ, answers in its own way.
+        A cache that lays its memory out in another way answers in a way of its own.
 
         Args:
             layer_index: which decoder block is asking.
@@ -88,7 +87,21 @@ class KVCache(ABC):
             `[batch, num_heads, n, head_dim]`.
         """
         key, value = self.update(layer_index, key, value)
-        return attention_within_window(query, key, value, mask, scale, window, ops)
+        by_row = self.mask_by_row(query.shape[2], window)
+        if by_row is None:
+            return attention_within_window(query, key, value, mask, scale, window, ops)
+        if mask is not None:
+            by_row = mask if window is None else mask & by_row
+        return ops.attention(query, key, value, by_row, scale)
+
+    def mask_by_row(self, num_tokens: int, window: int | None) -> Tensor | None:  # noqa: ARG002
+        """Which of the keys that `update` gives each new token sees, where rows differ.
+
+        Returns:
+            `[batch, 1, num_tokens, num_keys]`, bool; None where the tokens are the last of the keys
+            in all rows, so that causality decides.
+        """
+        return None
 
     def by_row(self, num_tokens: int | Sequence[int]) -> tuple[int, ...]:
         """One number for each row.

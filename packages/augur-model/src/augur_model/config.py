@@ -134,22 +134,22 @@ class QwenConfig:
         """
         reader = ConfigReader(config)
         family = supported_family(reader, families)
-        num_attention_heads = reader.positive_int("num_attention_heads")
-        hidden_size = reader.positive_int("hidden_size")
+        num_attention_heads = reader.whole_number("num_attention_heads")
+        hidden_size = reader.whole_number("hidden_size")
         # Bounded before what is read layer by layer.
-        num_hidden_layers = reader.positive_int("num_hidden_layers", most=_MOST_LAYERS)
+        num_hidden_layers = reader.whole_number("num_hidden_layers", most=_MOST_LAYERS)
         return cls(
-            vocab_size=reader.positive_int("vocab_size"),
+            vocab_size=reader.whole_number("vocab_size"),
             hidden_size=hidden_size,
-            intermediate_size=reader.positive_int("intermediate_size"),
+            intermediate_size=reader.whole_number("intermediate_size"),
             num_hidden_layers=num_hidden_layers,
             num_attention_heads=num_attention_heads,
-            num_key_value_heads=reader.positive_int("num_key_value_heads", num_attention_heads),
+            num_key_value_heads=reader.whole_number("num_key_value_heads", num_attention_heads),
             head_dim=_head_dim(reader, family, hidden_size, num_attention_heads),
-            max_position_embeddings=reader.positive_int(
+            max_position_embeddings=reader.whole_number(
                 "max_position_embeddings", most=MOST_POSITIONS
             ),
-            rms_norm_eps=reader.number_between("rms_norm_eps", *_RMS_NORM_EPS_RANGE),
+            rms_norm_eps=reader.number("rms_norm_eps", *_RMS_NORM_EPS_RANGE),
             rope_theta=read_rope_theta(reader),
             attention_bias=family.attention_bias,
             tie_word_embeddings=reader.boolean("tie_word_embeddings", default=False),
@@ -163,7 +163,7 @@ def _head_dim(
     reader: ConfigReader, family: Family, hidden_size: int, num_attention_heads: int
 ) -> int:
     if reader.get("head_dim") is not None or family.names_head_dim:
-        return reader.positive_int("head_dim")
+        return reader.whole_number("head_dim")
     if hidden_size % num_attention_heads:
         raise reader.error(
             f"has no head_dim, and hidden_size {hidden_size} is not a multiple of "

@@ -48,25 +48,21 @@ class ConfigReader:
         """The object under `key`."""
         return ConfigReader(self._values[key], f"{self._prefix}{key}.")
 
-    def positive_int(self, key: str, default: int | None = None, *, most: int = _MOST) -> int:
-        """An integer from 1 to `most`; a missing or null key gives `default` where there is one."""
-        value = self._required(key, default, "a whole number above 0")
+    def whole_number(
+        self, key: str, default: int | None = None, *, least: int = 1, most: int = _MOST
+    ) -> int:
+        """From `least`, 0 or 1, to `most`; a missing or null key gives any `default`."""
+        expected = "a whole number above 0" if least else "a whole number, 0 or above"
+        value = self._required(key, default, expected)
         # bool is an int to Python, but `true` is not a size.
-        if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-            raise self._wrong(key, value, "a whole number above 0")
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise self._wrong(key, value, expected)
         if value > most:
             raise self._out_of_range(key, value, f"at most {most}")
         return value
 
-    def whole_number(self, key: str) -> int:
-        """An integer, zero or above."""
-        value = self._required(key, None, "a whole number, 0 or above")
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise self._wrong(key, value, "a whole number, 0 or above")
-        return value
-
-    def positive_float(self, key: str, default: float | None = None) -> float:
-        """A finite number above zero; a missing or null key gives `default` where there is one."""
+    def number(self, key: str, low: float, high: float, *, default: float | None = None) -> float:
+        """From `low`, above 0, to `high`; a missing or null key gives `default` if there is one."""
         value = self._required(key, default, "a finite number above 0")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._wrong(key, value, "a number")
@@ -76,16 +72,9 @@ class ConfigReader:
             number = math.inf
         if not (math.isfinite(number) and number > 0):
             raise self._wrong(key, value, "a finite number above 0")
+        if not low <= number <= high:
+            raise self._out_of_range(key, number, f"{low:g} to {high:g}")
         return number
-
-    def number_between(
-        self, key: str, low: float, high: float, *, default: float | None = None
-    ) -> float:
-        """As `positive_float`, and from `low` to `high`, both included."""
-        value = self.positive_float(key, default)
-        if not low <= value <= high:
-            raise self._out_of_range(key, value, f"{low:g} to {high:g}")
-        return value
 
     def boolean(self, key: str, *, default: bool) -> bool:
         """True or false; a missing or null key gives `default`."""

@@ -56,8 +56,8 @@ def read_rope_theta(reader: ConfigReader) -> float:
     """The base of the frequencies, from wherever transformers 4 or 5 wrote it."""
     for section in _sections(reader):
         if section.get("rope_theta") is not None:
-            return section.number_between("rope_theta", *_THETA_RANGE)
-    return reader.number_between("rope_theta", *_THETA_RANGE)
+            return section.number("rope_theta", *_THETA_RANGE)
+    return reader.number("rope_theta", *_THETA_RANGE)
 
 
 def read_yarn(reader: ConfigReader) -> Yarn | None:
@@ -128,14 +128,14 @@ def _yarn(section: ConfigReader, reader: ConfigReader) -> Yarn:
             f"the YaRN settings name {', '.join(map(repr, unknown)):.200}; supported: {supported}. "
             "Take a model that was trained without them"
         )
-    factor = section.number_between("factor", *_YARN_RANGE)
+    factor = section.number("factor", *_YARN_RANGE)
     if section.get("original_max_position_embeddings") is not None:
-        original = section.positive_int("original_max_position_embeddings", most=MOST_POSITIONS)
+        original = section.whole_number("original_max_position_embeddings", most=MOST_POSITIONS)
     else:
         # As transformers: the positions that the config names are then the original ones.
-        original = reader.positive_int("max_position_embeddings", most=MOST_POSITIONS)
+        original = reader.whole_number("max_position_embeddings", most=MOST_POSITIONS)
     if section.get("attention_factor") is not None:
-        attention_factor = section.number_between("attention_factor", *_YARN_RANGE)
+        attention_factor = section.number("attention_factor", *_YARN_RANGE)
     else:
         attention_factor = 1.0 if factor <= 1 else 0.1 * math.log(factor) + 1.0
     if "truncate" in section.keys() and section.get("truncate") is None:  # noqa: SIM118
@@ -145,7 +145,7 @@ def _yarn(section: ConfigReader, reader: ConfigReader) -> Yarn:
         factor=factor,
         original_max_position_embeddings=original,
         attention_factor=attention_factor,
-        beta_fast=section.number_between("beta_fast", *_YARN_RANGE, default=32.0),
-        beta_slow=section.number_between("beta_slow", *_YARN_RANGE, default=1.0),
+        beta_fast=section.number("beta_fast", *_YARN_RANGE, default=32.0),
+        beta_slow=section.number("beta_slow", *_YARN_RANGE, default=1.0),
         truncate=section.boolean("truncate", default=True),
     )
