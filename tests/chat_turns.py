@@ -19,8 +19,8 @@ from augur_gen import (
     generate,
     process_logits,
 )
+from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from augur_tok import Tokenizer
-from tiny_checkpoint import write_tiny_checkpoint
 
 TEXTS = (
     "Why is the sky blue?",

@@ -13,7 +13,7 @@ import torch
 
 from augur_gen import StaticKVCache, prefill
 from augur_model import OPS_BY_ATTENTION, QwenConfig, QwenForCausalLM
-from random_weights import fill_randomly
+from augur_proof.random_weights import fill_randomly
 
 CONFIG = {
     "model_type": "qwen2",

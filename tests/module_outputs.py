@@ -19,7 +19,7 @@ from augur_model import (
     RMSNorm,
     RotaryEmbedding,
 )
-from random_weights import fill_randomly
+from augur_proof.random_weights import fill_randomly
 from referee import CACHE_ARGUMENT
 
 

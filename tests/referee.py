@@ -19,7 +19,7 @@ from transformers import (
     Qwen3Config,
 )
 
-from random_weights import fill_randomly
+from augur_proof.random_weights import fill_randomly
 
 CACHE_ARGUMENT = (
     "cache"

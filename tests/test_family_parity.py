@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from augur_model import QwenConfig, QwenForCausalLM
+from augur_proof.published_sizes import PUBLISHED, published_config
 from candidate import candidate_logits, candidate_of
 from comparison import DTYPES, ComparisonError, check_same_bits
-from published_sizes import PUBLISHED, published_config
 from referee import build_referee, referee_config, referee_logits
 from tiny_pairs import random_token_ids
 

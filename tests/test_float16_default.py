@@ -10,8 +10,8 @@ from safetensors.torch import load_file, save_file
 from augur.attention_choice import choose_attention
 from augur.engine import Engine
 from augur_model import EAGER, EAGER_F32, OPS_BY_ATTENTION
+from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from program_run import run_in_process
-from tiny_checkpoint import write_tiny_checkpoint
 
 CPU = torch.device("cpu")
 

@@ -10,8 +10,8 @@ from augur.engine import PREFILL_CHUNK, Engine
 from augur.generation_options import GenerationOptions
 from augur_gen import StopConditions, generate
 from augur_model import QwenForCausalLM
+from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from program_run import run_in_process
-from tiny_checkpoint import write_tiny_checkpoint
 
 ONE_TOKEN = GenerationOptions(max_new_tokens=1)
 

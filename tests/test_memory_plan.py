@@ -12,9 +12,9 @@ from augur.devices import DTYPES
 from augur.memory_plan import MemoryPlan, gigabytes
 from augur_gen import StaticKVCache
 from augur_model import QwenConfig, QwenForCausalLM
+from augur_proof.published_sizes import PUBLISHED, published_config
+from augur_proof.tiny_checkpoint import CONFIG, write_tiny_checkpoint
 from program_run import run_in_process, run_program
-from published_sizes import PUBLISHED, published_config
-from tiny_checkpoint import CONFIG, write_tiny_checkpoint
 
 hub_stand_in = package_modules.load("hub_stand_in")
 

@@ -13,8 +13,8 @@ from augur import free_memory
 from augur.engine import Engine
 from augur.free_memory import NoRoomError, free_cpu_memory_bytes, free_memory_bytes, require_memory
 from augur.generation_options import GenerationOptions
+from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from program_run import run_in_process
-from tiny_checkpoint import write_tiny_checkpoint
 
 CPU = torch.device("cpu")
 

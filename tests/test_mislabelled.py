@@ -9,8 +9,8 @@ import torch
 
 from augur.engine import load_model
 from augur_model import ModelError
+from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from augur_weights import Checkpoint, CheckpointError
-from tiny_checkpoint import write_tiny_checkpoint
 
 QWEN3 = {"model_type": "qwen3", "head_dim": 16}
 

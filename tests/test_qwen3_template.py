@@ -9,9 +9,9 @@ import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from augur.engine import Engine, PromptError
+from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from augur_tok import Tokenizer
 from program_run import run_in_process
-from tiny_checkpoint import write_tiny_checkpoint
 
 # What a published template of this kind does, written anew: tools come first; the last message of
 # a person is found from the end; what the assistant thought before it is dropped; results of tools

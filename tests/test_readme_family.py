@@ -8,7 +8,7 @@ import torch
 
 from augur.memory_plan import MemoryPlan
 from augur_model import SUPPORTED_MODEL_TYPES, QwenConfig
-from published_sizes import PUBLISHED, published_config
+from augur_proof.published_sizes import PUBLISHED, published_config
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 import augur_bench.settings
+from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from bench_here import TRIAL_RUNGS, WorkerHere, run_here
-from tiny_checkpoint import write_tiny_checkpoint
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from augur.engine import eos_token_ids, read_config
 from augur.generation_config import settings_of
 from augur_model import QwenForCausalLM
+from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from augur_weights import Checkpoint, check_fit
 from reader_bounds import Tally, check_bounded, fuzzing
 from spoiled_files import spoiled_bytes, spoiled_json, spoiled_text
-from tiny_checkpoint import write_tiny_checkpoint
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 HEADER = {

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from augur_proof.tiny_checkpoint import CHAT_TEMPLATE
 from augur_tok import TokenizerError
 from augur_tok.chat_template import ChatTemplate, chat_context
 from fuzz_bounds import MOMENT, bounded
 from reader_bounds import fuzzing
-from tiny_checkpoint import CHAT_TEMPLATE
 
 # A template with most of what templates do, in the manner of Qwen3's.
 LONG_TEMPLATE = """\

@@ -11,10 +11,10 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
+from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from augur_tok import Tokenizer, TokenizerError
 from fuzz_bounds import bounded
 from reader_bounds import fuzzing
-from tiny_checkpoint import write_tiny_checkpoint
 
 FILES = {
     "tokenizer.json": "whole",

@@ -6,7 +6,7 @@ from augur_model import QwenConfig
 from augur_proof.errors import ProofError
 from augur_proof.referee import Referee
 from augur_proof.sides import _check_fits
-from tiny_checkpoint import CONFIG
+from augur_proof.tiny_checkpoint import CONFIG
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tiny_checkpoint import write_tiny_checkpoint
+from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ from augur.batch.prompts import read_prompts
 from augur.engine import Engine
 from augur.free_memory import NoRoomError
 from augur.generation_options import GivenOptions
+from augur_proof.tiny_checkpoint import CHAT_TEMPLATE, write_tiny_checkpoint
 from program_run import COMPUTING, run_in_process
-from tiny_checkpoint import CHAT_TEMPLATE, write_tiny_checkpoint
 
 SAMPLED = ("--temperature", "1", "--max-new-tokens", "8")
 

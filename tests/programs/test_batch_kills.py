@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from program_run import COMPUTING, run_in_process
-from tiny_checkpoint import write_tiny_checkpoint
 
 NUM_PROMPTS = 24
 NUM_KILLS = 6

@@ -11,8 +11,8 @@ from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
 
 import package_modules
+from augur_proof.tiny_checkpoint import files_of, write_tiny_checkpoint
 from program_run import run_in_process
-from tiny_checkpoint import files_of, write_tiny_checkpoint
 
 hub_stand_in = package_modules.load("hub_stand_in")
 MODEL = "Qwen/Qwen2.5-0.5B-Instruct"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import package_modules
+from augur_proof.tiny_checkpoint import files_of
 from program_run import run_in_process, run_program
-from tiny_checkpoint import files_of
 
 hub_stand_in = package_modules.load("hub_stand_in")
 

@@ -11,9 +11,9 @@ from safetensors.torch import load_file, save_file
 
 from augur_apps import run_prompt
 from augur_apps.console import clear_errors
+from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from augur_tok import Tokenizer
 from program_run import APPS, run_in_process
-from tiny_checkpoint import write_tiny_checkpoint
 
 # More positions, in 512 characters or less, than the tiny checkpoint has.
 LONG_PROMPT = "1 2 3 4 5 6 7 8 9 0 " * 60

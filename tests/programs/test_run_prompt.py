@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from augur_gen import Generation
+from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from augur_tok import Tokenizer
 from program_run import APPS, COMPUTING, run_in_process, run_program
-from tiny_checkpoint import write_tiny_checkpoint
 
 JSON_KEYS = {
     "model",

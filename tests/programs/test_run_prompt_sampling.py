@@ -10,8 +10,8 @@ import torch
 
 from augur.engine import Engine
 from augur_gen import SamplingParams, StopConditions, generate
+from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from program_run import COMPUTING, run_in_process, run_program
-from tiny_checkpoint import write_tiny_checkpoint
 
 PROMPT = "blue light blue light"
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from augur_tok import Tokenizer
 from program_run import COMPUTING, run_in_process
-from tiny_checkpoint import write_tiny_checkpoint
 
 # A text of plain letters: this model's own choices are mostly halves of characters.
 DRAWN = ("--raw", "--temperature", "1", "--seed", "4")

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from augur_model import QwenConfig, QwenForCausalLM
-from random_weights import fill_randomly
+from augur_proof.random_weights import fill_randomly
 
 CONFIG: dict[str, Any] = {
     "architectures": ["Qwen2ForCausalLM"],
