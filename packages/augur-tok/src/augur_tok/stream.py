@@ -36,6 +36,11 @@ class StreamDecoder:
             return ""
         return self._utf8.decode(self._token_bytes(number))
 
+    def skipped(self, token_id: SupportsIndex) -> str:
+        """The text of a token that `push` passes over, else ""."""
+        number = checked_token_id(token_id)
+        return self._token_bytes(number).decode() if number in self._skipped_ids else ""
+
     def finish(self) -> str:
         """Ends the stream: U+FFFD where the last character was left incomplete, else ""."""
         self._finished = True
