@@ -61,12 +61,12 @@ def _left_by_control_groups(root: Path) -> Iterator[int]:
     for line in _lines(root / "proc/self/cgroup"):
         number, controllers, path = line.split(":", 2)
         if number == "0":
-            mount, limit, usage, prefix = "", "augur.memory.max", "augur.memory.current", ""
+            mount, limit, usage, prefix = "", "memory.max", "memory.current", ""
         elif "memory" in controllers.split(","):
             mount, limit, usage = (
                 "memory",
-                "augur.memory.limit_in_bytes",
-                "augur.memory.usage_in_bytes",
+                "memory.limit_in_bytes",
+                "memory.usage_in_bytes",
             )
             prefix = "total_"
         else:
@@ -77,7 +77,7 @@ def _left_by_control_groups(root: Path) -> Iterator[int]:
         for folder in (group, *group.parents):
             allowed, used = _number(folder / limit), _number(folder / usage)
             if allowed is not None and used is not None:
-                stat = _numbers(folder / "augur.memory.stat")
+                stat = _numbers(folder / "memory.stat")
                 # Pages of files, such as a checkpoint just read, are given up when need be.
                 files = sum(stat.get(f"{prefix}{kind}_file", 0) for kind in ("active", "inactive"))
                 yield max(allowed - used + files, 0)
