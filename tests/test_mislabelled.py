@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from augur.engine import load_model
+from augur.loading import load_model
 from augur_model import ModelError
 from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from augur_weights import Checkpoint, CheckpointError
@@ -51,7 +50,7 @@ def relabel(folder: Path, **claims: Any) -> None:
 
 
 def load(folder: Path) -> None:
-    load_model(Checkpoint(folder), device=torch.device("cpu"), dtype=torch.float32)
+    load_model(Checkpoint(folder), device="cpu", dtype="float32")
 
 
 @pytest.mark.parametrize("case", MISLABELLED)

@@ -5,15 +5,11 @@ from pathlib import Path
 
 import torch
 
+from augur.errors import NoRoomError
 from augur.memory_plan import gigabytes
-from augur_gen import GenerationError
 
 # Where nothing is known of a machine, at least this is more than it has.
 _MORE_THAN_ANY_MACHINE = 2**50
-
-
-class NoRoomError(GenerationError):
-    """What is asked for needs more memory than the device has free; nothing was allocated."""
 
 
 def require_memory(what: str, num_bytes: int, device: torch.device, advice: str) -> None:
@@ -23,7 +19,7 @@ def require_memory(what: str, num_bytes: int, device: torch.device, advice: str)
         what: takes the memory, for the message.
         num_bytes: how much it takes.
         device: where.
-        advice: what to do instead.
+        advice: what to do instead, arguments' names in braces.
 
     Raises:
         NoRoomError: the device has less free.
@@ -31,7 +27,8 @@ def require_memory(what: str, num_bytes: int, device: torch.device, advice: str)
     free = free_memory_bytes(device)
     if num_bytes > (_MORE_THAN_ANY_MACHINE if free is None else free):
         found = "no machine has that" if free is None else f"{gigabytes(free)} are free"
-        raise NoRoomError(f"{what} need {gigabytes(num_bytes)} on {device}, and {found}. {advice}")
+        needed = gigabytes(num_bytes)
+        raise NoRoomError(f"%s need %s on %s, and %s. {advice}", what, needed, device, found)
 
 
 def free_memory_bytes(device: torch.device) -> int | None:
