@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from jinja2 import Template, TemplateSyntaxError
@@ -28,10 +28,6 @@ except ImportError:  # Windows: there the other process ends what takes too long
     resource = None  # type: ignore[assignment]
 
 
-class OutOfSteps(BaseException):
-    """No Exception, so that jinja takes it for none of its own."""
-
-
 def main() -> None:
     """Answers the requests of stdin on stdout, until there are no more."""
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
@@ -41,7 +37,7 @@ def main() -> None:
         _limit(own_bytes + most_bytes, most_s)
         try:
             kind, body = b"T", _rendered(**marshal.loads(requests.read(size)))
-        except (Exception, OutOfSteps) as error:
+        except (Exception, RefusedError) as error:
             kind, body = b"E", _words(error, most_bytes)[:2_000].encode(errors="replace")
         _limit(own_bytes + most_bytes, 0)
         answers.write(kind + len(body).to_bytes(8) + body)
@@ -95,21 +91,22 @@ def _compiled(source: str, special: tuple[str, ...], mark: str) -> CodeType:
     try:
         tree = environment.parsed(source)
         return environment.compile(mark_literals(tree, special, mark) if mark else tree)
-    except (MemoryError, RefusedError):
+    except MemoryError:
         raise
     except Exception as error:  # the compiler lets Python's own errors through, too
-        why = f"{error}, line {error.lineno}" if isinstance(error, TemplateSyntaxError) else error
+        syntax = isinstance(error, TemplateSyntaxError)
+        why = f"{error.message}, line {error.lineno}" if syntax else str(error)
         raise RefusedError(f"is not valid Jinja, or uses what augur lacks ({why})") from error
 
 
 def _counter(steps: int) -> Callable[..., Any]:
-    """A trace function that lets so many lines of Python run, the template's and jinja's."""
+    """A trace function that lets a template run so many lines, and calls of whatever it uses."""
     left = iter(range(steps))
 
-    def count(*_: object) -> Callable[..., Any]:
+    def count(frame: FrameType, *_: object) -> Callable[..., Any] | None:
         if next(left, None) is None:
-            raise OutOfSteps
-        return count
+            raise RefusedError("takes more steps than a chat of this length can need")
+        return count if frame.f_code.co_filename == "<template>" else None
 
     return count
 
@@ -118,8 +115,6 @@ def _words(error: BaseException, most_bytes: int) -> str:
     """What an error says of "the checkpoint's chat template"."""
     if isinstance(error, MemoryError):
         error = RefusedError(f"takes more than {most_bytes // 10**6:,} MB")
-    if isinstance(error, OutOfSteps):
-        error = RefusedError("takes more steps than a chat of this length can need")
     if isinstance(error, RefusedError):
         return f"{error}. Use another checkpoint's tokenizer files, or raw text."
     return f"failed on these messages ({type(error).__name__}): {error}"

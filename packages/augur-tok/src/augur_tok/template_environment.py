@@ -11,7 +11,6 @@ from functools import partial, wraps
 from typing import Any, NoReturn
 
 from jinja2 import TemplateError, TemplateSyntaxError, Undefined, nodes, pass_context
-from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.filters import FILTERS
 from jinja2.parser import Parser
@@ -28,8 +27,8 @@ PARTS = (
 )
 OWN_NAMES = ("self", "super", "caller")  # jinja's, by which a template would reach its blocks
 FILTER_NAMES = (
-    "abs capitalize count d default first float int items join last length list lower map reject "
-    "rejectattr replace reverse safe select selectattr string title trim upper"
+    "abs capitalize count d default dictsort first float int items join last length list lower map "
+    "max min reject rejectattr replace reverse safe select selectattr sort string title trim upper"
 )
 TEST_NAMES = (
     "!= < <= == > >= boolean defined divisibleby eq equalto even false float ge greaterthan gt "
@@ -49,19 +48,15 @@ JSON_OPTIONS = ("ensure_ascii", "indent", "separators", "sort_keys")  # in trans
 PRINTED = (str, int, float, type(None), list, tuple, dict, range, Undefined)
 PERCENT = re.compile(r"(?:[^%]|%[sd%])*+")  # no widths: they are gigabytes in a few letters
 BITS = 64  # of a number
-MAX_POWER = 64
 COMPARED = 64  # pairs of characters or items, which take as long as a character that is written
 
 
-class RefusedError(Exception):
-    """A template does what no chat needs; the message says what."""
+class RefusedError(BaseException):
+    """A template does what no chat needs; no Exception, which jinja may take for one of its own."""
 
 
 class GenerationTag(Extension):
-    """`{% generation %}...{% endgeneration %}`, by which training code finds the model's own words.
-
-    Its body is rendered as it stands, with a scope of its own.
-    """
+    """`{% generation %}...{% endgeneration %}`, around what training code takes for the model's."""
 
     tags = {"generation"}  # noqa: RUF012 (jinja's own declaration)
 
@@ -73,20 +68,15 @@ class GenerationTag(Extension):
 
 
 class ChatEnvironment(ImmutableSandboxedEnvironment):
-    """The environment of one rendering.
-
-    No text or list in it is larger than `largest`, nor is all that it writes together.
-    """
+    """One rendering's, in which no text or list, nor all that is written, exceeds `largest`."""
 
     intercepted_binops = frozenset(("+", "-", "*", "/", "//", "%", "**"))
 
     def __init__(self, largest: int) -> None:
-        super().__init__(
-            trim_blocks=True,
-            lstrip_blocks=True,
-            extensions=[GenerationTag, loopcontrols],
-            finalize=pass_context(lambda _, value: self._written(value)),
-        )
+        tags = [GenerationTag, loopcontrols]
+        # Not optimised: constants would be worked out while compiling.
+        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=tags, optimized=False)
+        self.finalize = pass_context(lambda _, value: self._written(value))
         self._largest = self._left = largest
         self.filters = {name: self._within(FILTERS[name]) for name in FILTER_NAMES.split()}
         self.filters["tojson"] = self._within(_to_json)
@@ -113,14 +103,14 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
 
     def unsafe_undefined(self, obj: Any, attribute: str) -> NoReturn:
         """The sandbox's hook for an attribute that it may not take."""
-        raise SecurityError(f"{attribute[:99]!r} of a {type(obj).__name__} is unsafe")
+        raise RefusedError(f"reads {attribute[:99]!r} of a {type(obj).__name__}, which is unsafe")
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """The sandbox's hook for arithmetic."""
         for value, times in ((left, right), (right, left)):
             if operator == "*" and isinstance(times, int) and isinstance(value, str | list | tuple):
-                self._check_size(len(value) * times)
-        if operator == "**" and isinstance(right, int) and right > MAX_POWER:
+                self._checked(None, len(value) * times)
+        if operator == "**" and isinstance(right, int) and right > BITS:
             raise RefusedError(f"takes a power of {right:,}")
         if operator == "%" and isinstance(left, str) and not PERCENT.fullmatch(left):
             raise RefusedError("formats by % with more than %s and %d")
@@ -132,25 +122,31 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         return value in container
 
     def _written(self, value: Any) -> str:
-        if not isinstance(self._checked(value), PRINTED):
-            raise RefusedError(f"prints a {type(value).__name__}")
+        self._look(self._checked(value))
         self._spend(len(text := str(value)))
         return text
+
+    def _look(self, value: Any) -> None:
+        """Pays for each value in a value: one list may be in another a thousand times."""
+        if not isinstance(value, PRINTED):
+            raise RefusedError(f"prints a {type(value).__name__}")
+        self._spend(1)
+        for part in value if isinstance(value, list | tuple | dict) else ():
+            self._look(part)
+            self._look(value[part] if isinstance(value, dict) else None)
 
     def _spend(self, characters: int) -> None:
         self._left -= characters
         if self._left < 0:
             raise RefusedError(f"writes, or looks through, more than {self._largest:,} characters")
 
-    def _checked(self, value: Any) -> Any:
+    def _checked(self, value: Any, size: int = 0) -> Any:
         if isinstance(value, complex) or (isinstance(value, int) and value.bit_length() > BITS):
             raise RefusedError(f"computes with a number beyond {BITS} bits")
-        self._check_size(len(value) if isinstance(value, str | list | tuple) else 0)
-        return value
-
-    def _check_size(self, size: int) -> None:
+        size = len(value) if isinstance(value, str | list | tuple) else size
         if size > self._largest:
             raise RefusedError(f"makes a text or list of {size:,}; {self._largest:,} are ample")
+        return value
 
     def _within(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)  # with jinja's marks, which say whether it takes the context
@@ -192,12 +188,12 @@ def _fault(node: Any) -> str:
 
 
 def _to_json(value: Any, *args: Any, **named: Any) -> str:
-    """transformers' filter tojson; jinja's own writes for HTML (it escapes <, > and &)."""
+    # transformers' filter; jinja's own writes for HTML (it escapes <, > and &).
     options = {"ensure_ascii": False, **dict(zip(JSON_OPTIONS, args, strict=False)), **named}
     if not options.keys() <= set(JSON_OPTIONS):
         raise TypeError(f"tojson takes {', '.join(JSON_OPTIONS)}")
     return json.dumps(value, **options)
 
 
-def _raise_exception(message: Any) -> NoReturn:
+def _raise_exception(message: object) -> NoReturn:
     raise TemplateError(str(message))

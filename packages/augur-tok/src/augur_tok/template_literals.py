@@ -16,8 +16,8 @@ def mark_literals(template: nodes.Template, special: Iterable[str], mark: str) -
     """Wraps each special token in the template's literal text in the mark, in place.
 
     Raises:
-        RefusedError: a literal ends inside a special token, so that where the token comes from cannot
-            be told.
+        RefusedError: a literal ends inside a special token, so that where the token comes from
+            cannot be told.
     """
     tokens = sorted(special)
     longest_first = sorted(tokens, key=len, reverse=True)

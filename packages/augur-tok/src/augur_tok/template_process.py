@@ -1,8 +1,7 @@
 """The process in which chat templates run, from outside: started, asked, ended.
 
-What a template may take is in proportion to what it is handed. Steps, sizes and memory are counted,
-so that it is taken or refused alike on every machine. Time is the last bound, and where a system
-sets none on a process it is the only one (on memory: macOS; on either: Windows).
+Steps, sizes and memory are counted, so that a template is taken or refused alike on every machine.
+Time is the last bound; the clock's is the only one that Windows has, and macOS bounds no memory.
 """
 
 import marshal
@@ -19,11 +18,12 @@ from typing import Any
 from augur_tok.errors import ChatTemplateError
 
 # What a template may take, and so much more for each byte of the chat that it is handed.
-STEPS, STEPS_EACH = 200_000, 20  # lines of Python, jinja's own among them
+STEPS, STEPS_EACH = 300_000, 20  # lines of the template, and calls of anything
 LARGEST, LARGEST_EACH = 100_000, 10  # characters of a text and of all that is written, or items
 BYTES, BYTES_EACH = 200_000_000, 60  # of memory, beside what Python and jinja have
-SECONDS, BYTES_A_SECOND = 3, 1_000_000  # of the processor
-BY_THE_CLOCK = 4 if hasattr(signal, "setitimer") else 1  # times as long
+SECONDS, BYTES_A_SECOND = 3, 100_000  # of the processor
+OUT_OF_TIME = -getattr(signal, "SIGPROF", 0)  # the status of a process that took longer
+BY_THE_CLOCK = 4 if OUT_OF_TIME else 1  # times as long
 
 Child = subprocess.Popen[bytes]
 START = (
@@ -34,7 +34,7 @@ START = (
 
 
 class TemplateProcess:
-    """One process, started when it is first asked, and ended with this object or with Python.
+    """One process, which starts when it is first asked and ends with this object or with Python.
 
     Any thread may ask: one is answered after another. After a fork, the new process has its own.
     """
@@ -68,9 +68,8 @@ class TemplateProcess:
         timer.daemon = True
         timer.start()
         try:
-            limits = (len(request), most_bytes, most_s)
-            _write(process.stdin, b"".join(number.to_bytes(8) for number in limits))
-            _write(process.stdin, request)
+            head = (len(request), most_bytes, most_s)
+            _write(process.stdin, b"".join(number.to_bytes(8) for number in head) + request)
             kind, size = _read(process.stdout, 1), int.from_bytes(_read(process.stdout, 8))
             body = _read(process.stdout, min(size, most_bytes))
             return kind == b"T", body.decode(errors="replace")
@@ -81,8 +80,8 @@ class TemplateProcess:
             raise
         finally:
             timer.cancel()
-        late = BY_THE_CLOCK > 1 and status == -signal.SIGPROF
-        what = f"takes longer than {most_s} s" if late else f"ended its process ({status})"
+        late = f"takes longer than {most_s} s of the processor"
+        what = late if status == OUT_OF_TIME else f"ended its process ({status})"
         return False, f"{what}. Use another checkpoint's tokenizer files, or raw text."
 
     def _running(self) -> Child:
@@ -128,7 +127,6 @@ def _write(pipe: Any, data: bytes) -> None:
 
 
 def _read(pipe: Any, size: int) -> bytes:
-    data: bytes = pipe.read(size)
-    if len(data) < size:
+    if len(data := pipe.read(size)) < size:
         raise EOFError
-    return data
+    return bytes(data)
