@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -102,7 +101,6 @@ any_messages = st.lists(good_message, min_size=1, max_size=4) | st.one_of(
 )
 
 
-@pytest.mark.filterwarnings("ignore:invalid escape sequence:DeprecationWarning")
 @fuzzing
 @given(
     source=st.sampled_from([CHAT_TEMPLATE, LONG_TEMPLATE]),
@@ -123,12 +121,12 @@ def test_a_mutated_template_on_any_messages_gives_a_text_or_our_error(
                 special=["<|im_start|>", "<|im_end|>"],
                 tags=["<tool_call>", "</think>"],
             )
-            context = chat_context(messages, True, tools, {"mood": mood}, MOMENT)
-            assert isinstance(template.render(context), str)
-            assert all(text for text, _ in template.render_pieces(context))
+            context = chat_context(messages, True, tools, {"mood": mood})
+            assert isinstance(template.render(context, MOMENT), str)
+            assert all(text for text, _ in template.render_pieces(context, MOMENT))
         except TokenizerError as error:
             refusal = str(error)
-    assert "MemoryError" not in refusal
+    assert "ended its process" not in refusal
 
 
 def test_the_templates_themselves_render() -> None:
@@ -141,23 +139,23 @@ def test_the_templates_themselves_render() -> None:
             "tool_calls": [{"name": "f", "arguments": 1}],
         },
     ]
-    context = chat_context(messages, True, [{"name": "f"}], {}, MOMENT)
+    context = chat_context(messages, True, [{"name": "f"}], {})
     for source in (CHAT_TEMPLATE, LONG_TEMPLATE):
         template = ChatTemplate(source, named={}, special=["<|im_start|>", "<|im_end|>"], tags=[])
-        text = template.render(context)
+        text = template.render(context, MOMENT)
         assert text.startswith("<|im_start|>")
         assert text.endswith("<|im_start|>assistant\n")
-        assert "".join(piece for piece, _ in template.render_pieces(context)) == text
+        assert "".join(piece for piece, _ in template.render_pieces(context, MOMENT)) == text
 
 
 def test_mutations_reach_both_ends() -> None:
     """Some of them still render, most do not: neither kind is left out."""
-    context = chat_context([{"role": "user", "content": "Hi"}], True, None, {}, MOMENT)
+    context = chat_context([{"role": "user", "content": "Hi"}], True, None, {})
     outcomes = set()
     for seed in range(30):
         template = ChatTemplate(mutated(LONG_TEMPLATE, seed), named={}, special=[], tags=[])
         try:
-            outcomes.add(type(template.render(context)))
+            outcomes.add(type(template.render(context, MOMENT)))
         except TokenizerError as error:
             outcomes.add(type(error))
     assert len(outcomes) == 2

@@ -1,17 +1,19 @@
 """Templates that take without end, make much of little, or reach for what is not theirs."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from augur_tok import ChatTemplateError, Tokenizer
-from augur_tok.chat_template import ChatTemplate, chat_context
-from augur_tok.control_marks import PRIVATE_USE
+from augur_tok import ChatTemplateError, template_process
+from augur_tok.template_process import TemplateProcess
 
-USER = [{"role": "user", "content": "Hi"}]
-Opener = Callable[[str], Tokenizer]
-CONTEXT = chat_context(USER, True, None, {}, datetime(2024, 2, 29))
+MOMENT = datetime(2024, 2, 29)
+HI = [{"role": "user", "content": "Hi"}]
 
 
 def times(count: int, body: str) -> str:
@@ -166,104 +168,192 @@ REFUSED = {
     "a wide field by name": "{{ '%(a)s' % {'a': 1} }}",
     "a date of many columns": "{{ strftime_now(['%Y']) }}",
 }
-ALL = {**LAZY, **NUMBERS, **COMPARISONS, **MEMORY, **REFUSED}
 
 
-@pytest.mark.usefixtures("bounded")
+DOUBLED = "{% set ns = namespace(x=START) %}" + times(60, "{% set ns.x = GROWN %}") + "{{ ns.x }}"
+
+
+def doubled(start: str, grown: str) -> str:
+    return DOUBLED.replace("START", start).replace("GROWN", grown)
+
+
+SPELT = "{% set s = 'ab' * 400000 %}"
+
+GROWING = {
+    # without end
+    "nested loops": many(""),
+    "nested loops that write": many("a"),
+    "loops whose condition never holds": times(100000, "{% for n in range(100000) if 0 %}"
+    "{% endfor %}{% for n in range(100000) if (range(100000) | list) == 3 %}{% endfor %}"),
+    "a loop over a product": times(9, "{% for n in [1] * 10 ** 9 %}{% endfor %}"),
+    "a macro that calls itself twice": "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}"
+    "{% endif %}{% endmacro %}{{ f(60) }}",
+    "a macro that calls itself for ever": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+    "a block that writes itself twice": "{% block b %}{{ self.b() }}{{ self.b() }}{% endblock %}",
+    "a recursive loop": "{% for n in range(9999) recursive %}{{ loop(range(9999)) }}{% endfor %}",
+    "loops in the messages": many("{{ messages | length }}"),
+    # much out of little
+    "a text times a number": "{{ 'a' * 10 ** 10 }}",
+    "a number times a text": "{{ 10 ** 10 * 'a' }}",
+    "a list times a number": "{{ [1] * 10 ** 10 }}",
+    "a doubled text": doubled("'ab'", "ns.x + ns.x"),
+    "a doubled text by ~": doubled("'ab'", "ns.x ~ ns.x"),
+    "a doubled list": doubled("[1]", "ns.x + ns.x"),
+    "a list in a list twice": doubled("[1]", "[ns.x, ns.x]"),
+    "a tuple in a tuple twice": doubled("(1,)", "(ns.x, ns.x)"),
+    "a dict in a dict twice": doubled("{}", "{1: ns.x, 2: ns.x}"),
+    "a dict in a dict() twice": doubled("{}", "dict(a=ns.x, b=ns.x)"),
+    "a text joined with itself": doubled("'ab'", "[ns.x, ns.x] | join"),
+    "a text joined by itself": doubled("'ab'", "ns.x.join(['ab', 'ab', ns.x])"),
+    "a text replaced by itself": doubled("'ab'", "ns.x | replace('a', ns.x)"),
+    "a text replaced by itself as a method": doubled("'ab'", "ns.x.replace('a', ns.x)"),
+    "a text formatted with itself": doubled("'ab'", "'{0}{0}'.format(ns.x)"),
+    "a text put into itself by %": doubled("'ab'", "'%s%s' % (ns.x, ns.x)"),
+    "a text filtered by format": doubled("'ab'", "'%s%s' | format(ns.x, ns.x)"),
+    "a text indented by itself": doubled("'a\\nb'", "ns.x | indent(ns.x)"),
+    "a doubled macro": "{% macro f(x) %}{{ x }}{{ x }}{% endmacro %}" + doubled("'ab'", "f(ns.x)"),
+    "a macro's doubled arguments": "{% macro f() %}{% set ns.x = varargs %}{% endmacro %}"
+    "{% set ns = namespace(x=(1,)) %}" + times(60, "{{ f(ns.x, ns.x) }}") + "{{ ns.x }}",
+    "a doubled block": "{% set ns = namespace(x='ab') %}"
+    + times(60, "{% set y %}{{ ns.x }}{{ ns.x }}{% endset %}{% set ns.x = y %}"),
+    "a doubled filter block": "{% set ns = namespace(x='ab') %}"
+    + times(60, "{% set y %}{% filter upper %}{{ ns.x }}{{ ns.x }}{% endfilter %}{% endset %}"
+    "{% set ns.x = y %}"),
+    "much literal text": times(100000, "a" * 10_000),
+    "many slices": SPELT + "{% set ns = namespace(x=[]) %}"
+    + times(5000, "{% set ns.x = ns.x + [s[1:]] %}"),
+    "many slices in macros": SPELT + "{% macro f(n) %}{% set t = s[n:] %}{{ f(n + 1) }}{{ t }}"
+    "{% endmacro %}" + times(1000, "{{ f(0) }}"),
+    "many lists of characters": SPELT + times(1000, "{% set t = s | list %}{{ t | length }}"),
+    "many split texts": SPELT + times(1000, "{% set t = s.split('b') %}{{ t | length }}"),
+    "wide fields": "{{ '{:10000000000}'.format(1) }}",
+    "wide fields whose width is a value": "{{ '{:{}}'.format(1, '1000000000') }}",
+    "wide fields by %": "{{ '%1000000000d' % 1 }}",
+    "wide fields by % whose width is a value": "{{ '%*d' % (1000000000, 1) }}",
+    "wide indents": "{{ 'a\\nb' | indent(1000000000) }}",
+    "wide indents in JSON": "{{ [1] | tojson(indent=1000000000) }}",
+    "wide separators in JSON": SPELT + "{{ (range(99999) | list) | tojson(separators=(s, s)) }}",
+    "a long date": "{{ strftime_now('%c' * 1000000) }}",
+    # large numbers
+    "a tower of powers": "{{ 10 ** (10 ** 10) }}",
+    "squares of squares": doubled("99", "ns.x * ns.x"),
+    "places beyond counting": "{{ 1.5 | round(1000000000, 'ceil') }}",
+    # slow
+    "lists added up": "{{ ([[1] * 1000] * 1000) | sum(start=[]) }}",
+    "comparison of doubled lists": doubled("[1]", "[ns.x, ns.x]") + "{{ ns.x == ns.x }}",
+    "a backwards search": SPELT + times(50000, "{{ s.rfind('b' + s[:300000]) }}"),
+    "searches": SPELT + times(100000, "{{ s.count('ba' * 1000 + 'c') }}"),
+    "a text stripped of a long one": SPELT + "{{ (s + 'c' * 9).strip('é' * 100000 + s) }}",
+    # what nobody has looked at is not there
+    "center": "{{ 'a' | center(10 ** 9) }}",
+    "center as a method": "{{ 'a'.center(10 ** 9) }}",
+    "zfill": "{{ 'a'.zfill(10 ** 9) }}",
+    "expandtabs": "{{ '\\t'.expandtabs(10 ** 9) }}",
+    "translate": "{{ 'a'.translate({97: 'b'}) }}",
+    "to_bytes": "{{ (1).to_bytes(10 ** 9, 'big') }}",
+    "lipsum": "{{ lipsum(n=10 ** 9) }}",
+    "batch": "{{ [1] | batch(10 ** 9, 'a') | list }}",
+    "slice": "{{ [1] | slice(10 ** 9) | list }}",
+    "wordwrap": "{{ 'a b' | wordwrap(1) }}",
+    "pprint": "{{ messages | pprint }}",
+    "a long range": times(10**9, ""),
+}  # fmt: skip
+
+ESCAPES = {
+    "a class": "{{ ''.__class__.__mro__ }}",
+    "a class by subscript": "{{ ''['__class__'].__mro__ }}",
+    "a class by filter": "{{ (''|attr('__class__')).__mro__ }}",
+    "a class by a mapped attribute": "{{ (['']|map(attribute='__class__')|list)[0].__mro__ }}",
+    "a class by format": "{{ '{0.__class__.__mro__}'.format('') }}",
+    "a class by a format taken elsewhere": "{{ ('{0.__class__.__mro__}'|attr('format'))('') }}",
+    "a class by format_map": "{{ '{a.__class__}'.format_map({'a': ''}) }}",
+    "globals of cycler": "{{ cycler.__init__.__globals__.os }}",
+    "globals of joiner": "{{ joiner.__init__.__globals__.os }}",
+    "globals of a namespace": "{{ namespace.__init__.__globals__.os }}",
+    "globals of lipsum": "{{ lipsum.__globals__.os }}",
+    "globals of the clock": "{{ strftime_now.__globals__.sys }}",
+    "globals of a macro": "{% macro f() %}{% endmacro %}{{ f.__init__.__globals__ }}",
+    "the environment by self": "{{ self._TemplateReference__context.environment }}",
+    "the environment by the loop": "{% for n in [1] %}{{ loop._undefined.x.y }}{% endfor %}",
+    "a frame of a generator": "{{ (messages | map('upper')).gi_frame.f_globals }}",
+    "the budget": "{{ messages.counted }}{{ raise_exception.__globals__.x }}",
+    "another template": "{% include '/etc/passwd' %}",
+    "an import": "{% import 'os' as os %}{{ os }}",
+}
+
+
+ALL = {
+    **LAZY, **NUMBERS, **COMPARISONS, **MEMORY, **REFUSED, **GROWING,
+    **{f"escape: {name}": source for name, source in ESCAPES.items()},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[TemplateProcess]:
+    """One for all attacks: it has to come through what it refuses."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(template_process, "SECONDS", 1)
+        yield TemplateProcess()
+
+
+def rendered(process: TemplateProcess, source: str, **variables: Any) -> str:
+    return process.render(
+        {"messages": HI, **variables},
+        source=source,
+        named={},
+        special=("<|im_end|>",),
+        mark="",
+        now=MOMENT.isoformat(),
+    )
+
+
 @pytest.mark.parametrize("attack", ALL)
-def test_an_attack_ends_with_an_error_soon(attack: str) -> None:
-    template = ChatTemplate(ALL[attack], named={}, special=["<|im_end|>"], tags=["<think>"])
-    with pytest.raises(ChatTemplateError, match="chat template") as raised:
-        list(template.render_pieces(CONTEXT))
-    assert "MemoryError" not in str(raised.value)
-    assert str(raised.value).isprintable()
-    assert len(str(raised.value)) < 2_000
+def test_an_attack_ends_with_an_error(process: TemplateProcess, attack: str) -> None:
+    with pytest.raises(ChatTemplateError, match="the checkpoint's chat template") as raised:
+        rendered(process, ALL[attack])
+    message = str(raised.value)
+    assert "MemoryError" not in message
+    assert "ended its process" not in message
+    assert message.isprintable()
+    assert len(message) <= 2_000
+    assert rendered(process, "{{ messages[0].content }}") == "Hi"
 
 
-@pytest.mark.usefixtures("bounded")
-def test_names_of_refused_attributes_are_not_written_out_each_time() -> None:
-    name = "_" + "字" * 20_000
-    source = f"{{% set s = namespace({name}=1) %}}" + kept(f"s.{name}", 9999)
-    assert ChatTemplate(source, named={}, special=[], tags=[]).render(CONTEXT) == ""
+# Texts as large as a template may make them; smaller ones, so that what follows is reached.
+AT_THE_BOUND = {
+    name: re.sub(r"\b(900000|800000|450000|400000|300000)\b", lambda n: n[0][:-1], source)
+    for name, source in ALL.items()
+    if re.search("00000", source)
+}
 
 
-def test_a_long_token_of_the_checkpoint_buys_no_steps() -> None:
-    source = times(2000, times(1000, "{% set x = [n] %}"))
-    template = ChatTemplate(source, named={"eos_token": "x" * 10**7}, special=[], tags=[])
-    with pytest.raises(ChatTemplateError, match="more steps"):
-        template.render(CONTEXT)
+@pytest.mark.gate
+@pytest.mark.parametrize("attack", AT_THE_BOUND)
+def test_what_is_as_large_as_may_be_ends_too(process: TemplateProcess, attack: str) -> None:
+    with suppress(ChatTemplateError):
+        assert len(rendered(process, AT_THE_BOUND[attack])) < 110_000
+    assert rendered(process, "{{ messages[0].content }}") == "Hi"
 
 
-@pytest.mark.usefixtures("bounded")
-@pytest.mark.parametrize(("count", "length"), [(10, 10_000), (5_000, 20)])
-def test_many_and_long_tokens_are_told_apart_soon(count: int, length: int) -> None:
-    special = [f"<|{n:06d}{'x' * (length - 10)}|>" for n in range(count)]
-    source = special[-1] + "{{ messages[0].content }}" + special[0]
-    pieces = ChatTemplate(source, named={}, special=special, tags=[]).render_pieces(CONTEXT)
-    assert list(pieces) == [(special[-1], True), ("Hi", False), (special[0], True)]
-    begun = ChatTemplate("{{ '" + special[1][:9] + "' }}", named={}, special=special, tags=[])
-    with pytest.raises(ChatTemplateError, match="puts a control token together from parts"):
-        begun.render_pieces(CONTEXT)
+def test_memory_is_bounded_whatever_a_template_does(process: TemplateProcess) -> None:
+    texts = "{{ (['" + "😀" * 40_000 + "'] * 90000) | join | length }}"
+    with pytest.raises(ChatTemplateError, match="takes more than 200 MB"):
+        rendered(process, texts)
+    assert process._process  # it lives on
+    status = Path(f"/proc/{process._process.pid}/status").read_text(encoding="ascii")
+    (peak,) = re.findall(r"VmHWM:\s*(\d+) kB", status)
+    assert int(peak) * 1024 < 300e6
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "dict.update(messages[0], {'content': 'EVIL'})",
-        "dict.pop(messages[0], 'content')",
-        "dict.clear(messages[0])",
-        "messages.reverse()",
-        "messages[0].setdefault('role', 'x')",
-        "messages|map('pop', 0)|list",
-        "(messages|list).append(1)",
-    ],
-)
-@pytest.mark.parametrize("call", ["apply_chat_template", "encode_chat"])
-def test_no_template_changes_what_it_is_handed(
-    with_template: Opener, change: str, call: str
-) -> None:
-    messages = [{"role": "user", "content": "Hi"}]
-    tokenizer = with_template("{% set x = " + change + " %}{{ messages[0].content }}")
-    with pytest.raises(ChatTemplateError):
-        getattr(tokenizer, call)(messages)
-    assert messages == USER
-
-
-def test_copies_are_new_values(with_template: Opener) -> None:
-    tokenizer = with_template(
-        "{% set d = dict(messages[0], content='x', z=1) %}{{ d }}{{ messages[0] }}"
-    )
-    assert tokenizer.apply_chat_template(USER) == (
-        "{'role': 'user', 'content': 'x', 'z': 1}{'role': 'user', 'content': 'Hi'}"
-    )
-
-
-@pytest.mark.parametrize("words", ["x\\nerror: all fine", "\\x1b[2Jx", "x\\r\\u2028y", "\\u202ex"])
-def test_what_a_template_says_is_one_printable_line(words: str) -> None:
-    for source in (
-        "{{ raise_exception('" + words + "') }}",
-        "{{ raise_exception(['" + words + "']) }}",
-        "{{ messages['" + words + "'].x }}",
-        "{% " + words.encode().decode("unicode_escape") + " %}",
-    ):
-        with pytest.raises(ChatTemplateError, match="chat template") as raised:
-            ChatTemplate(source, named={}, special=[], tags=[]).render(CONTEXT)
-        assert str(raised.value).isprintable()
-
-
-def test_a_lone_surrogate_is_placed_in_the_messages_own_text(tokenizer: Tokenizer) -> None:
-    messages = [{"role": "user", "content": "a\udcffb"}]
-    with pytest.raises(ChatTemplateError, match=r"^messages\[0\]\['content'\]: .* character 1\)"):
-        tokenizer.encode_chat(messages)
-
-
-def test_a_lone_surrogate_of_the_template_is_called_its_own(with_template: Opener) -> None:
-    with pytest.raises(ChatTemplateError, match="chat template writes a lone surrogate"):
-        with_template("{{ '\\ud800' }}").encode_chat(USER)
-
-
-def test_marks_are_found_in_any_chat_but_one_that_holds_all(tokenizer: Tokenizer) -> None:
-    nearly = "".join(map(chr, PRIVATE_USE[2:]))
-    assert tokenizer.encode_chat([{"role": "user", "content": nearly}])
-    with pytest.raises(ChatTemplateError, match="nearly all of the 65,534 private-use"):
-        tokenizer.encode_chat([{"role": "user", "content": nearly + chr(PRIVATE_USE[0])}])
+def test_messages_buy_steps_and_a_checkpoints_own_tokens_do_not(process: TemplateProcess) -> None:
+    busy = times(1000, times(1000, "{% set x = [n] %}"))
+    with pytest.raises(ChatTemplateError, match="takes more steps"):
+        process.render(
+            {"messages": HI},
+            source=busy,
+            named={"eos_token": "x" * 10**6},
+            special=(),
+            mark="",
+            now=MOMENT.isoformat(),
+        )
+    assert rendered(process, busy, more="x" * 10**6) == ""

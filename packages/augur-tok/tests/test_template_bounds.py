@@ -1,168 +1,35 @@
-"""A chat template is somebody's program: what it may take, and what it cannot reach."""
+"""What a chat template may take, what it may change, and what it can say."""
 
-import signal
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from augur_tok import ChatTemplateError, Tokenizer
-from augur_tok.template_budget import SECONDS, Budget
+from augur_tok.chat_template import ChatTemplate, chat_context
+from augur_tok.control_marks import PRIVATE_USE
 
 USER = [{"role": "user", "content": "Hi"}]
+CONTEXT = chat_context(USER, True, None, {})
+MOMENT = datetime(2024, 2, 29)
 Opener = Callable[[str], Tokenizer]
 
-
-def times(count: int, body: str) -> str:
-    return "{% for n in range(" + str(count) + ") %}" + body + "{% endfor %}"
+ENDLESS = "{% for n in range(100000) %}" * 3 + "{% endfor %}" * 3
 
 
-DOUBLED = "{% set ns = namespace(x=START) %}" + times(60, "{% set ns.x = GROWN %}") + "{{ ns.x }}"
+def of(source: str, special: list[str] | None = None) -> ChatTemplate:
+    return ChatTemplate(source, named={}, special=special or [], tags=[])
 
 
-def doubled(start: str, grown: str) -> str:
-    return DOUBLED.replace("START", start).replace("GROWN", grown)
-
-
-def many(nested: str) -> str:
-    return times(100000, times(100000, times(100000, nested)))
-
-
-LONG = "{% set s = 'ab' * 400000 %}"
-
-ATTACKS = {
-    # without end
-    "nested loops": many(""),
-    "nested loops that write": many("a"),
-    "loops whose condition never holds": times(100000, "{% for n in range(100000) if 0 %}"
-    "{% endfor %}{% for n in range(100000) if (range(100000) | list) == 3 %}{% endfor %}"),
-    "a loop over a product": times(9, "{% for n in [1] * 10 ** 9 %}{% endfor %}"),
-    "a macro that calls itself twice": "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}"
-    "{% endif %}{% endmacro %}{{ f(60) }}",
-    "a macro that calls itself for ever": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
-    "a block that writes itself twice": "{% block b %}{{ self.b() }}{{ self.b() }}{% endblock %}",
-    "a recursive loop": "{% for n in range(9999) recursive %}{{ loop(range(9999)) }}{% endfor %}",
-    "loops in the messages": many("{{ messages | length }}"),
-    # much out of little
-    "a text times a number": "{{ 'a' * 10 ** 10 }}",
-    "a number times a text": "{{ 10 ** 10 * 'a' }}",
-    "a list times a number": "{{ [1] * 10 ** 10 }}",
-    "a doubled text": doubled("'ab'", "ns.x + ns.x"),
-    "a doubled text by ~": doubled("'ab'", "ns.x ~ ns.x"),
-    "a doubled list": doubled("[1]", "ns.x + ns.x"),
-    "a list in a list twice": doubled("[1]", "[ns.x, ns.x]"),
-    "a tuple in a tuple twice": doubled("(1,)", "(ns.x, ns.x)"),
-    "a dict in a dict twice": doubled("{}", "{1: ns.x, 2: ns.x}"),
-    "a dict in a dict() twice": doubled("{}", "dict(a=ns.x, b=ns.x)"),
-    "a text joined with itself": doubled("'ab'", "[ns.x, ns.x] | join"),
-    "a text joined by itself": doubled("'ab'", "ns.x.join(['ab', 'ab', ns.x])"),
-    "a text replaced by itself": doubled("'ab'", "ns.x | replace('a', ns.x)"),
-    "a text replaced by itself as a method": doubled("'ab'", "ns.x.replace('a', ns.x)"),
-    "a text formatted with itself": doubled("'ab'", "'{0}{0}'.format(ns.x)"),
-    "a text put into itself by %": doubled("'ab'", "'%s%s' % (ns.x, ns.x)"),
-    "a text filtered by format": doubled("'ab'", "'%s%s' | format(ns.x, ns.x)"),
-    "a text indented by itself": doubled("'a\\nb'", "ns.x | indent(ns.x)"),
-    "a doubled macro": "{% macro f(x) %}{{ x }}{{ x }}{% endmacro %}" + doubled("'ab'", "f(ns.x)"),
-    "a macro's doubled arguments": "{% macro f() %}{% set ns.x = varargs %}{% endmacro %}"
-    "{% set ns = namespace(x=(1,)) %}" + times(60, "{{ f(ns.x, ns.x) }}") + "{{ ns.x }}",
-    "a doubled block": "{% set ns = namespace(x='ab') %}"
-    + times(60, "{% set y %}{{ ns.x }}{{ ns.x }}{% endset %}{% set ns.x = y %}"),
-    "a doubled filter block": "{% set ns = namespace(x='ab') %}"
-    + times(60, "{% set y %}{% filter upper %}{{ ns.x }}{{ ns.x }}{% endfilter %}{% endset %}"
-    "{% set ns.x = y %}"),
-    "much literal text": times(100000, "a" * 10_000),
-    "many slices": LONG + "{% set ns = namespace(x=[]) %}"
-    + times(5000, "{% set ns.x = ns.x + [s[1:]] %}"),
-    "many slices in macros": LONG + "{% macro f(n) %}{% set t = s[n:] %}{{ f(n + 1) }}{{ t }}"
-    "{% endmacro %}" + times(1000, "{{ f(0) }}"),
-    "many lists of characters": LONG + times(1000, "{% set t = s | list %}{{ t | length }}"),
-    "many split texts": LONG + times(1000, "{% set t = s.split('b') %}{{ t | length }}"),
-    "wide fields": "{{ '{:10000000000}'.format(1) }}",
-    "wide fields whose width is a value": "{{ '{:{}}'.format(1, '1000000000') }}",
-    "wide fields by %": "{{ '%1000000000d' % 1 }}",
-    "wide fields by % whose width is a value": "{{ '%*d' % (1000000000, 1) }}",
-    "wide indents": "{{ 'a\\nb' | indent(1000000000) }}",
-    "wide indents in JSON": "{{ [1] | tojson(indent=1000000000) }}",
-    "wide separators in JSON": LONG + "{{ (range(99999) | list) | tojson(separators=(s, s)) }}",
-    "a long date": "{{ strftime_now('%c' * 1000000) }}",
-    # large numbers
-    "a tower of powers": "{{ 10 ** (10 ** 10) }}",
-    "squares of squares": doubled("99", "ns.x * ns.x"),
-    "places beyond counting": "{{ 1.5 | round(1000000000, 'ceil') }}",
-    # slow
-    "lists added up": "{{ ([[1] * 1000] * 1000) | sum(start=[]) }}",
-    "comparison of doubled lists": doubled("[1]", "[ns.x, ns.x]") + "{{ ns.x == ns.x }}",
-    "a backwards search": LONG + times(50000, "{{ s.rfind('b' + s[:300000]) }}"),
-    "searches": LONG + times(100000, "{{ s.count('ba' * 1000 + 'c') }}"),
-    "a text stripped of a long one": LONG + "{{ (s + 'c' * 9).strip('é' * 100000 + s) }}",
-    # what nobody has looked at is not there
-    "center": "{{ 'a' | center(10 ** 9) }}",
-    "center as a method": "{{ 'a'.center(10 ** 9) }}",
-    "zfill": "{{ 'a'.zfill(10 ** 9) }}",
-    "expandtabs": "{{ '\\t'.expandtabs(10 ** 9) }}",
-    "translate": "{{ 'a'.translate({97: 'b'}) }}",
-    "to_bytes": "{{ (1).to_bytes(10 ** 9, 'big') }}",
-    "lipsum": "{{ lipsum(n=10 ** 9) }}",
-    "batch": "{{ [1] | batch(10 ** 9, 'a') | list }}",
-    "slice": "{{ [1] | slice(10 ** 9) | list }}",
-    "wordwrap": "{{ 'a b' | wordwrap(1) }}",
-    "pprint": "{{ messages | pprint }}",
-    "a long range": times(10**9, ""),
-}  # fmt: skip
-
-ESCAPES = {
-    "a class": "{{ ''.__class__.__mro__ }}",
-    "a class by subscript": "{{ ''['__class__'].__mro__ }}",
-    "a class by filter": "{{ (''|attr('__class__')).__mro__ }}",
-    "a class by a mapped attribute": "{{ (['']|map(attribute='__class__')|list)[0].__mro__ }}",
-    "a class by format": "{{ '{0.__class__.__mro__}'.format('') }}",
-    "a class by a format taken elsewhere": "{{ ('{0.__class__.__mro__}'|attr('format'))('') }}",
-    "a class by format_map": "{{ '{a.__class__}'.format_map({'a': ''}) }}",
-    "globals of cycler": "{{ cycler.__init__.__globals__.os }}",
-    "globals of joiner": "{{ joiner.__init__.__globals__.os }}",
-    "globals of a namespace": "{{ namespace.__init__.__globals__.os }}",
-    "globals of lipsum": "{{ lipsum.__globals__.os }}",
-    "globals of the clock": "{{ strftime_now.__globals__.sys }}",
-    "globals of a macro": "{% macro f() %}{% endmacro %}{{ f.__init__.__globals__ }}",
-    "the environment by self": "{{ self._TemplateReference__context.environment }}",
-    "the environment by the loop": "{% for n in [1] %}{{ loop._undefined.x.y }}{% endfor %}",
-    "a frame of a generator": "{{ (messages | map('upper')).gi_frame.f_globals }}",
-    "the budget": "{{ messages.counted }}{{ raise_exception.__globals__.x }}",
-    "another template": "{% include '/etc/passwd' %}",
-    "an import": "{% import 'os' as os %}{{ os }}",
-}
-
-
-@pytest.mark.usefixtures("bounded")
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_a_template_that_takes_too_much_ends_with_an_error(
-    with_template: Opener, attack: str
-) -> None:
-    with pytest.raises(ChatTemplateError, match="chat template") as raised:
-        with_template(ATTACKS[attack]).apply_chat_template(USER)
-    assert "MemoryError" not in str(raised.value)
-    assert len(str(raised.value)) < 2_000
-
-
-@pytest.mark.parametrize("escape", ESCAPES)
-def test_a_template_reaches_nothing_but_what_it_is_given(
-    with_template: Opener, escape: str
-) -> None:
-    with pytest.raises(ChatTemplateError, match="chat template"):
-        with_template(ESCAPES[escape]).apply_chat_template(USER)
-
-
-@pytest.mark.usefixtures("bounded")
 def test_a_marked_rendering_is_within_bounds_too(with_template: Opener) -> None:
     # Its loop begins in the second rendering alone, in which marks make the token longer.
-    begins = "{% if eos_token | length > 10 %}" + many("") + "{% endif %}a"
-    tokenizer = with_template(begins)
+    tokenizer = with_template("{% if eos_token | length > 10 %}" + ENDLESS + "{% endif %}a")
     assert tokenizer.apply_chat_template(USER) == "a"
     with pytest.raises(ChatTemplateError, match="more steps"):
         tokenizer.encode_chat(USER)
 
 
-@pytest.mark.usefixtures("bounded")
 @pytest.mark.parametrize(
     "source",
     [
@@ -171,39 +38,81 @@ def test_a_marked_rendering_is_within_bounds_too(with_template: Opener) -> None:
         "{{ a" + " + a" * 5_000 + " }}",
         "{{ " + "not " * 5_000 + "a }}",
         "{% if a %}" * 100 + "a" + "{% endif %}" * 100,
+        "{% for a in b %}" * 40 + "a" + "{% endfor %}" * 40,
         "{{ " + "9" * 5_000 + " }}",
         "{{ 'a' * 10 ** 10 if false }}{{ 10 ** 9 * 'a' }}",
     ],
-    ids=["open", "nested", "chained", "not", "blocks", "digits", "constants"],
+    ids=["open", "nested", "chained", "not", "blocks", "loops", "digits", "constants"],
 )
-def test_compiling_is_within_bounds(with_template: Opener, source: str) -> None:
-    with pytest.raises(ChatTemplateError, match="chat template"):
-        with_template(source).apply_chat_template(USER)
+def test_compiling_is_within_bounds(source: str) -> None:
+    with pytest.raises(ChatTemplateError, match="the checkpoint's chat template"):
+        of(source).render(CONTEXT, MOMENT)
 
 
-def test_ctrl_c_ends_a_rendering(with_template: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    tokenizer = with_template(many(""))
-    monkeypatch.setattr(Budget, "step", lambda *_: signal.raise_signal(signal.SIGINT))
-    # A shell's background job starts with the signal ignored.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            tokenizer.apply_chat_template(USER)
-    finally:
-        signal.signal(signal.SIGINT, before)
+@pytest.mark.parametrize(("count", "length"), [(10, 10_000), (5_000, 20)])
+def test_many_and_long_tokens_are_told_apart(count: int, length: int) -> None:
+    special = [f"<|{n:06d}{'x' * (length - 10)}|>" for n in range(count)]
+    source = special[-1] + "{{ messages[0].content }}" + special[0]
+    pieces = of(source, special).render_pieces(CONTEXT, MOMENT)
+    assert list(pieces) == [(special[-1], True), ("Hi", False), (special[0], True)]
+    begun = of("{{ '" + special[1][:9] + "' }}", special)
+    with pytest.raises(ChatTemplateError, match="puts a control token together from parts"):
+        begun.render_pieces(CONTEXT, MOMENT)
 
 
-def test_time_is_the_last_bound() -> None:
-    now_s = [0.0]
-    budget = Budget(0, clock=lambda: now_s[0])
-    now_s[0] = SECONDS
-    budget.step()
-    now_s[0] = SECONDS + 1
-    with pytest.raises(ChatTemplateError, match="longer than 20 s"):
-        budget.step()
+@pytest.mark.parametrize(
+    "change",
+    [
+        "dict.update(messages[0], {'content': 'EVIL'})",
+        "dict.pop(messages[0], 'content')",
+        "messages.reverse()",
+        "messages[0].setdefault('role', 'x')",
+        "messages|map('pop', 0)|list",
+        "(messages|list).append(1)",
+    ],
+)
+@pytest.mark.parametrize("call", ["apply_chat_template", "encode_chat"])
+def test_no_template_changes_what_it_is_handed(
+    with_template: Opener, change: str, call: str
+) -> None:
+    messages = [{"role": "user", "content": "Hi"}]
+    tokenizer = with_template("{% set x = " + change + " %}{{ messages[0].content }}")
+    with pytest.raises(ChatTemplateError):
+        getattr(tokenizer, call)(messages)
+    assert messages == USER
 
 
-@pytest.mark.usefixtures("bounded")
+@pytest.mark.parametrize("words", ["x\\nerror: all fine", "\\x1b[2Jx", "x\\r\\u2028y", "\\u202ex"])
+def test_what_a_template_says_is_one_printable_line(words: str) -> None:
+    for source in (
+        "{{ raise_exception('" + words + "') }}",
+        "{{ raise_exception(['" + words + "']) }}",
+        "{{ messages['" + words + "'].x }}",
+        "{% " + words.encode().decode("unicode_escape") + " %}",
+    ):
+        with pytest.raises(ChatTemplateError, match="chat template") as raised:
+            of(source).render(CONTEXT, MOMENT)
+        assert str(raised.value).isprintable()
+
+
+def test_a_lone_surrogate_of_the_template_is_called_its_own() -> None:
+    with pytest.raises(ChatTemplateError, match="chat template writes a lone surrogate"):
+        of("{{ '\\ud800' }}").render(CONTEXT, MOMENT)
+
+
+def test_a_lone_surrogate_is_placed_in_the_messages_own_text(tokenizer: Tokenizer) -> None:
+    messages = [{"role": "user", "content": "a\udcffb"}]
+    with pytest.raises(ChatTemplateError, match=r"^messages\[0\]\['content'\]: .* character 1\)"):
+        tokenizer.encode_chat(messages)
+
+
+def test_marks_are_found_in_any_chat_but_one_that_holds_all(tokenizer: Tokenizer) -> None:
+    nearly = "".join(map(chr, PRIVATE_USE[2:]))
+    assert tokenizer.encode_chat([{"role": "user", "content": nearly}])
+    with pytest.raises(ChatTemplateError, match="nearly all of the 65,534 private-use"):
+        tokenizer.encode_chat([{"role": "user", "content": nearly + chr(PRIVATE_USE[0])}])
+
+
 def test_a_long_conversation_is_rendered_whole(tokenizer: Tokenizer) -> None:
     roles = ("user", "assistant")
     messages = [{"role": roles[n % 2], "content": f"message {n}, é"} for n in range(1_000)]
@@ -227,23 +136,24 @@ BUSY = """\
 {{- ns.text }}"""
 
 
-@pytest.mark.usefixtures("bounded")
-def test_a_template_that_works_hard_on_a_long_conversation_is_rendered(
-    with_template: Opener,
-) -> None:
+def test_a_template_that_works_hard_on_a_long_conversation_is_rendered() -> None:
     messages: list[dict[str, Any]] = [{"role": "user", "content": "word " * 20}] * 400
-    text = with_template(BUSY).apply_chat_template(messages)
+    text = of(BUSY).render(chat_context(messages, True, None, {}), MOMENT)
     turn = "<|im_start|>user " + ("word " * 20).strip()
     assert text == "".join(f"{turn}{n}{n + 1}" for n in range(400))
 
 
-@pytest.mark.usefixtures("bounded")
-def test_a_message_of_a_megabyte_is_rendered(tokenizer: Tokenizer) -> None:
-    content = "word " * 200_000
-    assert content in tokenizer.apply_chat_template([{"role": "user", "content": content}])
+@pytest.mark.parametrize(
+    "times", [200_000, pytest.param(12_800_000, marks=pytest.mark.gate)], ids=["1 MB", "64 MB"]
+)
+def test_a_long_message_is_rendered_and_cut_whole(times: int) -> None:
+    content = "word " * times
+    chat = chat_context([{"role": "user", "content": content}], True, None, {})
+    template = of("<|im_start|>{{ messages[0].content }}", ["<|im_start|>"])
+    pieces = template.render_pieces(chat, MOMENT)
+    assert list(pieces) == [("<|im_start|>", True), (content, False)]
 
 
 def test_an_empty_template_is_said_to_be_empty(with_template: Opener) -> None:
-    tokenizer = with_template(" \n")
     with pytest.raises(ChatTemplateError, match="default chat template is empty"):
-        tokenizer.apply_chat_template(USER)
+        with_template(" \n").apply_chat_template(USER)

@@ -12,12 +12,9 @@ it, and only what the marks vouch for becomes a control token:
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
-
-from jinja2 import nodes
 
 from augur_tok.errors import ChatTemplateError
 
@@ -58,32 +55,6 @@ def any_of(tokens: Iterable[str]) -> str:
     return "|".join(map(re.escape, sorted(tokens, key=len, reverse=True))) or "(?!)"
 
 
-def mark_literals(template: nodes.Template, special: Iterable[str], marks: Marks) -> None:
-    """Wraps each special token in the template's literal text in the `own` mark, in place.
-
-    Raises:
-        ChatTemplateError: a literal ends inside a special token, so that the template puts it
-            together from parts, and where it comes from cannot be told.
-    """
-    tokens = sorted(special)
-    whole = re.compile(any_of(tokens))
-
-    def marked(literal: str) -> str:
-        if part := _begun_token(whole.sub("\n", literal), tokens):
-            raise ChatTemplateError(
-                f"the chat template puts a control token together from parts ({part!r} ends a "
-                "literal), so that control tokens in messages cannot be told from its own. Encode "
-                "apply_chat_template's text with allow_special=True if the messages are trusted."
-            )
-        return whole.sub(lambda match: marks.own + match[0] + marks.own, literal)
-
-    for data in template.find_all(nodes.TemplateData):
-        data.data = marked(data.data)
-    for constant in template.find_all(nodes.Const):
-        if isinstance(constant.value, str):
-            constant.value = marked(constant.value)
-
-
 def break_tags(
     messages: list[dict[str, Any]], tags: Iterable[str], marks: Marks
 ) -> list[dict[str, Any]]:
@@ -112,15 +83,3 @@ def split_marked(
     for place, part in enumerate(re.split(pattern, rendered)):
         if text := marks.removed_from(part):
             yield text, place % 2 == 1
-
-
-def _begun_token(text: str, tokens: list[str]) -> str:
-    """The longest end of a text with which one of the sorted tokens begins; "" for none."""
-    longest = min(len(text), max(map(len, tokens), default=0))
-    # A single character ("<") ends many a literal that has nothing to do with a token.
-    for length in range(longest, 1, -1):
-        end = text[-length:]
-        place = bisect_right(tokens, end)  # where the tokens stand that go on after it
-        if place < len(tokens) and tokens[place].startswith(end):
-            return end
-    return ""

@@ -160,8 +160,8 @@ class Tokenizer:
         Raises:
             ChatTemplateError: no template, messages of the wrong shape, or the template fails.
         """
-        context = chat_context(messages, add_generation_prompt, tools, variables, datetime.now())
-        return self._chat_template(tools).render(context)
+        context = chat_context(messages, add_generation_prompt, tools, variables)
+        return self._chat_template(tools).render(context, datetime.now())
 
     def encode_chat(
         self,
@@ -189,9 +189,10 @@ class Tokenizer:
                 message spells so that the two cannot be told apart.
             TokenizerError: a message holds a lone surrogate.
         """
-        context = chat_context(messages, add_generation_prompt, tools, variables, datetime.now())
+        context = chat_context(messages, add_generation_prompt, tools, variables)
         token_ids: list[int] = []
-        for text, is_token in self._chat_template(tools).render_pieces(context):
+        pieces = self._chat_template(tools).render_pieces(context, datetime.now())
+        for text, is_token in pieces:
             token_ids += [self._added.ids[text]] if is_token else self.encode(text)
         return token_ids
 
