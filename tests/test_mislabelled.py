@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from augur.loading import load_model
 from augur_model import ModelError
@@ -50,7 +51,7 @@ def relabel(folder: Path, **claims: Any) -> None:
 
 
 def load(folder: Path) -> None:
-    load_model(Checkpoint(folder), device="cpu", dtype="float32")
+    load_model(Checkpoint(folder), device=torch.device("cpu"), dtype=torch.float32)
 
 
 @pytest.mark.parametrize("case", MISLABELLED)

@@ -414,7 +414,7 @@ def test_options_that_do_not_go_with_a_file_are_refused(
         ((chat, answers, "--raw"), f'{chat}:1: raw text does not go with "messages"'),
         (
             (chat, answers, "--system", "x"),
-            f'{chat}:1: a system message does not go with "messages"',
+            f"{chat}:1: a system message does not",
         ),
         ((prompts, answers, "--stop-token-id", "9999"), f"{prompts}:1: --stop-token-id names"),
     ):
