@@ -97,6 +97,14 @@ class Tokenizer:
             )
         return token_id
 
+    def token_bytes(self, token_id: SupportsIndex) -> bytes:
+        """The bytes that an id stands for; none for an id that the tokenizer does not know.
+
+        Raises:
+            TokenizerError: the id is negative or no integer.
+        """
+        return self._token_bytes(checked_token_id(token_id))
+
     def encode(self, text: str, *, allow_special: bool = False) -> list[int]:
         """The token ids of a text. None is ever added: Qwen has no token for the beginning.
 
