@@ -70,6 +70,17 @@ def test_what_only_began_like_a_stop_string_is_released_in_the_end(
     assert (kept["finish_reason"], kept["stop_string"]) == ("length", None)
 
 
+def test_a_stop_string_may_name_a_special_token_that_the_text_leaves_out(speaking_folder: Path):
+    special = Tokenizer.from_folder(speaking_folder).token_id("<|im_start|>")
+    asked = ("--raw", "--logit-bias", f"{special}=1000", "--max-new-tokens", "4")
+    assert answer(speaking_folder, *asked)["token_ids"] == [special] * 4
+    for stop in ("<|im_start|>", "start|><|im"):
+        stopped = answer(speaking_folder, *asked, "--stop", stop)
+        assert stopped["token_ids"] == [special] * (1 + ("><" in stop))
+        assert (stopped["text"], stopped["finish_reason"]) == ("", "stop")
+        assert stopped["stop_string"] == stop
+
+
 def test_a_stop_token_ends_the_text_as_its_last_token(speaking_folder: Path):
     greedy = answer(speaking_folder, "--max-new-tokens", "8")["token_ids"]
     last = next(token_id for token_id in greedy if token_id != greedy[0])
