@@ -277,6 +277,7 @@ ESCAPES = {
     "the environment by the loop": "{% for n in [1] %}{{ loop._undefined.x.y }}{% endfor %}",
     "a frame of a generator": "{{ (messages | map('upper')).gi_frame.f_globals }}",
     "the budget": "{{ messages.counted }}{{ raise_exception.__globals__.x }}",
+    "what a namespace is made of": "{{ namespace(a=1)._Namespace__attrs.update(a=2) }}",
     "another template": "{% include '/etc/passwd' %}",
     "an import": "{% import 'os' as os %}{{ os }}",
 }

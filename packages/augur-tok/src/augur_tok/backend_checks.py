@@ -6,6 +6,7 @@ import tokenizers
 from tokenizers import decoders, models
 
 from augur_tok.errors import TokenizerError
+from augur_tok.family import Family
 from augur_tok.token_bytes import BYTE_OF_CHARACTER
 
 # Of all added tokens together; Qwen's have about 500. Regular expressions are made of them.
@@ -46,17 +47,24 @@ def check_byte_level(origin: Path, backend: tokenizers.Tokenizer) -> None:
         )
 
 
-def check_adds_nothing(origin: Path, backend: tokenizers.Tokenizer) -> None:
-    """No token is put around a text: Qwen has no token for the beginning.
+def check_begins_as_its_family(origin: Path, backend: tokenizers.Tokenizer, family: Family) -> None:
+    """No token is put around a text but the one with which the family's begin, if there is one.
 
     Raises:
-        TokenizerError: the tokenizer's post-processor would add tokens.
+        TokenizerError: the post-processor would add others, or the vocabulary lacks that one.
     """
-    added = backend.num_special_tokens_to_add(is_pair=False)
-    if added:
+    added = backend.encode("", add_special_tokens=True).tokens
+    begin = family.begins_with
+    if added not in ([], [begin]):
         raise TokenizerError(
-            f"{origin}: its post_processor adds {added} token(s) to every text; Qwen's adds none, "
-            "and augur has no such option."
+            f"{origin}: its post_processor adds {len(added)} token(s) to every text "
+            f"({', '.join(added)}); {family.names[0]}'s adds {begin or 'none'}, and augur has no "
+            "such option."
+        )
+    if begin is not None and backend.token_to_id(begin) is None:
+        raise TokenizerError(
+            f"{origin} has no token {begin!r}, with which {family.names[0]}'s texts begin. Fetch "
+            "the tokenizer's files again."
         )
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from augur_files import shown
 from augur_tok.arguments import checked_text
 from augur_tok.errors import ChatTemplateError, TokenizerError
-from augur_tok.shown import shown
 
 # Names that transformers' apply_chat_template takes as options of its own. As template variables
 # they would do nothing, so they are refused.
