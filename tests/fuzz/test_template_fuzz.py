@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from augur_proof.tiny_checkpoint import CHAT_TEMPLATE
 from augur_tok import TokenizerError
 from augur_tok.added_tokens import AddedTokens
-from augur_tok.chat_template import ChatTemplate, chat_context
+from augur_tok.chat_messages import chat_context
+from augur_tok.chat_template import ChatTemplate
 from fuzz_bounds import MOMENT, bounded
 from reader_bounds import fuzzing
 

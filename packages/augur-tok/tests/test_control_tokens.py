@@ -217,7 +217,7 @@ def odd(
     return Tokenizer.from_folder(folder)
 
 
-@settings(deadline=None, derandomize=True, max_examples=400)
+@settings(deadline=None, derandomize=True, max_examples=150)
 @given(contents=st.lists(st.lists(odd_pieces, max_size=9).map("".join), min_size=1, max_size=3))
 def test_tokens_of_every_kind_get_the_librarys_ids_in_trusted_messages(
     odd: Tokenizer, contents: list[str]
@@ -228,7 +228,7 @@ def test_tokens_of_every_kind_get_the_librarys_ids_in_trusted_messages(
     assert odd.encode_chat(messages) == odd.encode(rendered, allow_special=True)
 
 
-@settings(deadline=None, derandomize=True, max_examples=400)
+@settings(deadline=None, derandomize=True, max_examples=150)
 @given(content=st.lists(odd_pieces, max_size=12).map("".join))
 def test_tokens_of_every_kind_stay_plain_in_a_users_message(odd: Tokenizer, content: str) -> None:
     messages = user(f"Q{content}Q")

@@ -83,12 +83,12 @@ def test_merges_that_are_missing_or_cut_short_are_refused(
         version, merges = lines[0], lines[1:]
         assert version.startswith("#version")
         edited = with_files(vocab_folder, {name: "\n".join([version, *merges[:keep]])})
-    with pytest.raises(TokenizerError, match=rf"{name} {reason}"):
+    with pytest.raises(TokenizerError, match=rf"{name}: {reason}"):
         Tokenizer.from_folder(edited)
 
 
 def test_an_empty_merges_file_is_refused(vocab_folder: Path, with_files: Copier) -> None:
-    with pytest.raises(TokenizerError, match=r"merges\.txt has no merges, so that every text"):
+    with pytest.raises(TokenizerError, match=r"merges\.txt: has no merges, so that every text"):
         Tokenizer.from_folder(with_files(vocab_folder, {"merges.txt": ""}))
 
 

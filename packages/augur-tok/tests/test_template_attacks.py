@@ -308,7 +308,17 @@ def rendered(process: TemplateProcess, source: str, **variables: Any) -> str:
     )
 
 
-@pytest.mark.parametrize("attack", ALL)
+# Those that take a second of the processor each.
+SLOW = {
+    "a long loop with a long body", "a tuple for a key", "dates in long patterns",
+    "loops whose condition never holds", "short texts cut by short texts",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [pytest.param(name, marks=pytest.mark.gate if name in SLOW else ()) for name in ALL],
+)
 def test_an_attack_ends_with_an_error(process: TemplateProcess, attack: str) -> None:
     with pytest.raises(ChatTemplateError, match="the checkpoint's chat template") as raised:
         rendered(process, ALL[attack])

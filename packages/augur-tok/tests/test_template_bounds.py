@@ -8,7 +8,8 @@ import pytest
 
 from augur_tok import ChatTemplateError, Tokenizer
 from augur_tok.added_tokens import AddedTokens
-from augur_tok.chat_template import ChatTemplate, chat_context
+from augur_tok.chat_messages import chat_context
+from augur_tok.chat_template import ChatTemplate
 from augur_tok.control_marks import PRIVATE_USE
 
 USER = [{"role": "user", "content": "Hi"}]

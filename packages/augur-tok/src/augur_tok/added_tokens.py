@@ -9,6 +9,7 @@ from unicodedata import normalize
 import tokenizers
 
 from augur_tok.declared_tokens import DeclaredTokens
+from augur_tok.token_finder import TokenFinder
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,17 @@ class AddedTokens:
             normalizer=backend.normalizer,
         )
 
-    @property
-    def tags(self) -> dict[str, int]:
-        """The added tokens that are not special, such as <tool_call>, and their ids."""
-        return {text: token_id for text, token_id in self.ids.items() if text not in self.special}
+    def finder(self, mark: str = "") -> TokenFinder:
+        """Finds the tokens that are not special, such as <tool_call>.
+
+        With a mark it finds special ones too, each between two marks.
+        """
+        spelled = {mark + text + mark: text for text in self.special} if mark else {}
+        spelled |= {text: text for text in self.ids if text not in self.special}
+        ids = {spelling: self.ids[text] for spelling, text in spelled.items()}
+        normalized = {s: ids[s] for s, text in spelled.items() if text in self.normalized}
+        plain = {spelling: ids[spelling] for spelling in ids.keys() - normalized.keys()}
+        return TokenFinder(plain, normalized, self.normalizer)
 
     @cached_property
     def spellings_of_special(self) -> tuple[str, ...]:

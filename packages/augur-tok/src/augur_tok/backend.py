@@ -7,21 +7,17 @@ from typing import Any
 import tokenizers
 
 from augur_files import shown
-from augur_tok.backend_checks import (
-    check_added_tokens_are_short,
-    check_added_tokens_match_anywhere,
-    check_begins_as_its_family,
-    check_byte_level,
-)
+from augur_tok.backend_checks import check_added_tokens, check_beginning, check_byte_level
 from augur_tok.byte_level_bpe import MERGES_FILE, VOCAB_FILE, bpe_of_vocab, check_merges
 from augur_tok.checkpoint_files import READER, CheckpointFiles
 from augur_tok.declared_tokens import CONFIG_FILE, DeclaredTokens
-from augur_tok.errors import TokenizerError
+from augur_tok.errors import TokenizerError, broken_file
 from augur_tok.family import Family
 from augur_tok.library_errors import library_errors
 from augur_tok.pipeline_checks import family_of_pipeline
 
 WHOLE_FILE = "tokenizer.json"
+MIXED = "They are of different checkpoints: fetch all again."
 
 
 def open_backend(
@@ -40,7 +36,7 @@ def open_backend(
         backend, family = _from_tokenizer_json(files, declared, families)
     elif files.has(VOCAB_FILE) and files.has(MERGES_FILE):
         origin = files.folder / VOCAB_FILE
-        family = _family_of_vocab(files.folder, config, declared, families)
+        family = _family_of_vocab(files.folder / CONFIG_FILE, config, declared, families)
         backend = bpe_of_vocab(files, family, declared.texts)
     else:
         some = files.has(VOCAB_FILE) or files.has(MERGES_FILE)
@@ -53,23 +49,16 @@ def open_backend(
         f"{origin} and the files beside it make no tokenizer", "Fetch the tokenizer's files again."
     ):
         _add_declared_tokens(origin, backend, declared)
-        check_added_tokens_match_anywhere(origin, backend)
-        check_added_tokens_are_short(origin, backend)
+        check_added_tokens(origin, backend)
         check_byte_level(origin, backend)
-        check_begins_as_its_family(origin, backend, family)
+        check_beginning(origin, backend, family)
     return backend, family
 
 
 def without_added_tokens(backend: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
-    """The same BPE knowing no added token, so that no text can become one.
-
-    The two share the model and its memory.
-    """
+    """The same BPE, model and memory shared, that knows no added token: no text can become one."""
     plain = tokenizers.Tokenizer(backend.model)
-    if backend.normalizer is not None:
-        plain.normalizer = backend.normalizer
-    if backend.pre_tokenizer is not None:
-        plain.pre_tokenizer = backend.pre_tokenizer
+    plain.normalizer, plain.pre_tokenizer = backend.normalizer, backend.pre_tokenizer
     return plain
 
 
@@ -93,11 +82,8 @@ def _from_tokenizer_json(
     for token in added:
         found = backend.token_to_id(token["content"])
         if found != token["id"]:
-            raise TokenizerError(
-                f"{path}: the added token {shown(token['content'])} has the id {token['id']}, "
-                f"which leaves a gap: the tokenizers library reads it as {found}. Fetch the "
-                "file again."
-            )
+            what = f"the added token {shown(token['content'])} has the id {token['id']}"
+            raise broken_file(path, f"{what}, which leaves a gap: the library reads it as {found}")
     # A file may carry the lengths of its training batches; a prompt is neither cut nor filled up.
     backend.no_truncation()
     backend.no_padding()
@@ -105,32 +91,22 @@ def _from_tokenizer_json(
 
 
 def _family_of_vocab(
-    folder: Path,
-    config: Mapping[str, Any],
-    declared: DeclaredTokens,
-    families: Sequence[Family],
+    path: Path, config: Mapping[str, Any], declared: DeclaredTokens, families: Sequence[Family]
 ) -> Family:
     """Beside vocab.json and merges.txt the configuration decides what they mean."""
-    path = folder / CONFIG_FILE
     kind = config.get("tokenizer_class", families[0].classes[0])
     family = next((family for family in families if kind in family.classes), None)
     if family is None:
         known = ", ".join(family.classes[0] for family in families)
-        raise TokenizerError(
-            f"{path}: tokenizer_class is {shown(kind)}; from {VOCAB_FILE} and {MERGES_FILE} only "
-            f"{known} can be built. Use a checkpoint that has {WHOLE_FILE}."
-        )
+        what = f"tokenizer_class is {shown(kind)}; from {VOCAB_FILE} and {MERGES_FILE} only {known}"
+        raise broken_file(path, f"{what} can be built", f"Use a folder with {WHOLE_FILE}.")
     for key in ("add_bos_token", "add_eos_token", "add_prefix_space"):
         if config.get(key) and not (key == "add_bos_token" and family.begins_with):
-            raise TokenizerError(
-                f"{path} sets {key}, expected false: {family.names[0]} adds nothing to a text. "
-                "Use such a checkpoint's tokenizer files."
-            )
+            what = f"it sets {key}, expected false: {family.names[0]} adds nothing to a text"
+            raise broken_file(path, what)
     if not declared.added:
-        raise TokenizerError(
-            f"{path} has no added_tokens_decoder and there is no added_tokens.json; {VOCAB_FILE} "
-            "alone lacks the control tokens. Fetch the checkpoint's tokenizer_config.json."
-        )
+        what = "it has no added_tokens_decoder and there is no added_tokens.json"
+        raise broken_file(path, f"{what}; {VOCAB_FILE} alone lacks the control tokens")
     return family
 
 
@@ -142,16 +118,12 @@ def _add_declared_tokens(
     for token_id, token in declared.added.items():
         found = backend.token_to_id(token.content)
         if found != token_id:
-            raise TokenizerError(
-                f"{origin} gives {token.content!r} the id {found}, but the files beside it say "
-                f"{token_id}. They are of different checkpoints: fetch all again."
-            )
+            what = f"it gives {token.content!r} the id {found}; the files beside it, {token_id}"
+            raise broken_file(origin, what, MIXED)
     for text in sorted(declared.special):
         if backend.token_to_id(text) is None:
-            raise TokenizerError(
-                f"{origin} has no token {text!r}, which the files beside it declare as special. "
-                "They are of different checkpoints: fetch all again."
-            )
+            what = f"it has no token {text!r}, which the files beside it declare as special"
+            raise broken_file(origin, what, MIXED)
     # A name or list may single out a token that is in the vocabulary alone; it keeps its id.
     added = {token.content for token in backend.get_added_tokens_decoder().values()}
     backend.add_special_tokens(

@@ -76,10 +76,7 @@ def break_tags(
 def split_marked(
     marked: str, tokens: TokenFinder, marks: Marks
 ) -> Iterator[tuple[str, int | None]]:
-    """Cuts a marked chat into (text, token id), in order, without marks and empty texts.
-
-    The id is None for plain text. `tokens` finds special tokens between their marks, and tags.
-    """
+    """Cuts a marked chat into (text, token id), in order, without marks; None for plain text."""
     at = 0
     for spelled in _unbroken(marked, tokens, marks):
         if text := marks.removed_from(marked[at : spelled.start]):

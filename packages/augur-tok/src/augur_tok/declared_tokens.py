@@ -10,7 +10,7 @@ import tokenizers
 from augur_files import shown
 from augur_tok.arguments import checked_text
 from augur_tok.checkpoint_files import CheckpointFiles
-from augur_tok.errors import TokenizerError
+from augur_tok.errors import TokenizerError, broken_file
 from augur_tok.family import Family
 
 CONFIG_FILE = "tokenizer_config.json"
@@ -54,8 +54,8 @@ def declared_tokens(
 ) -> DeclaredTokens:
     """Reads the declarations in tokenizer_config.json (`config`), or in the older files beside it.
 
-    With `added_tokens_decoder` in the configuration the older files do not count; without it
-    special_tokens_map.json (names) and added_tokens.json (ids) do, as in transformers.
+    Without `added_tokens_decoder` in the configuration special_tokens_map.json (names) and
+    added_tokens.json (ids) count, as in transformers.
 
     Raises:
         TokenizerError: a declaration is malformed.
@@ -85,25 +85,19 @@ def declared_tokens(
 
 def _tokens_of_config(path: Path, entries: object) -> dict[int, tokenizers.AddedToken]:
     if not isinstance(entries, dict):
-        raise TokenizerError(
-            f"{path}: added_tokens_decoder is a {type(entries).__name__}, "
-            "expected an object from id to token. Fetch the file again."
-        )
+        kind = type(entries).__name__
+        raise broken_file(path, f"added_tokens_decoder is a {kind}, expected tokens by their ids")
     added = {}
     for key, entry in entries.items():
         if not isinstance(entry, dict) or not key.isdecimal() or len(key) > MAX_ID_DIGITS:
-            raise TokenizerError(
-                f"{path}: added_tokens_decoder holds {shown(key)}: {shown(entry)}, expected an "
-                "id and an object with the token's content and flags. Fetch the file again."
-            )
+            found = f"added_tokens_decoder holds {shown(key)}: {shown(entry)}"
+            raise broken_file(path, f"{found}, expected an id and an object with content and flags")
         _text(path, f"added_tokens_decoder[{key}]", entry)
         try:
             added[int(key)] = tokenizers.AddedToken(**entry)
         except (TypeError, ValueError) as error:
-            raise TokenizerError(
-                f"{path}: added_tokens_decoder[{key}] has a flag that is no bool ({error}). "
-                "Fetch the file again."
-            ) from error
+            what = f"added_tokens_decoder[{key}] has a flag that is no bool ({error})"
+            raise broken_file(path, what) from error
     return dict(sorted(added.items()))
 
 
@@ -113,10 +107,8 @@ def _tokens_of_legacy_file(
     added = {}
     for text, token_id in entries.items():
         if type(token_id) is not int or token_id < 0:
-            raise TokenizerError(
-                f"{path}: {shown(text)} has the id {shown(token_id)}, expected an integer "
-                "from 0 on. Fetch the file again."
-            )
+            found = f"{shown(text)} has the id {shown(token_id)}"
+            raise broken_file(path, f"{found}, expected an integer from 0 on")
         _text(path, "the list", text)
         # The file has no flags; these are the ones transformers gives such a token.
         flag = text in special
@@ -135,9 +127,7 @@ def _listed(path: Path, source: Mapping[str, Any]) -> set[str]:
     for key in LISTS:
         value = source.get(key) or []
         if not isinstance(value, list | dict):
-            raise TokenizerError(
-                f"{path}: {key} is a {type(value).__name__}, expected a list. Fetch it again."
-            )
+            raise broken_file(path, f"{key} is a {type(value).__name__}, expected a list")
         entries = value.values() if isinstance(value, dict) else value
         texts |= {_text(path, key, entry) for entry in entries}
     return texts
@@ -147,9 +137,7 @@ def _text(path: Path, key: str, value: object) -> str:
     """A token's text: it is written as text, or as an object with its `content` and flags."""
     text = value.get("content") if isinstance(value, dict) else value
     if not isinstance(text, str) or not text:
-        raise TokenizerError(
-            f"{path}: {key} holds {shown(value)}, expected a token's text. Fetch the file again."
-        )
+        raise broken_file(path, f"{key} holds {shown(value)}, expected a token's text")
     try:
         return checked_text(text)
     except TokenizerError as error:

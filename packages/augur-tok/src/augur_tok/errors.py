@@ -1,5 +1,7 @@
 """The errors this package raises."""
 
+from pathlib import Path
+
 from augur_files import one_line
 
 
@@ -11,6 +13,11 @@ class TokenizerError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))
+
+
+def broken_file(path: Path, what: str, advice: str = "Fetch the file again.") -> TokenizerError:
+    """The error for a file that does not hold what it should; `what` goes after its name."""
+    return TokenizerError(f"{path}: {what}. {advice}")
 
 
 class ChatTemplateError(TokenizerError):

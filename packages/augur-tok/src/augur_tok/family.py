@@ -1,5 +1,4 @@
-"""What sets the families of byte-level BPE tokenizers apart: one record for each, and nothing of it
-elsewhere.
+"""What sets the families of tokenizers apart: one record for each, and nothing of it elsewhere.
 
 Another family is another record: how its text is cut, what it is made of before that, what stands
 before a text, and what its tokens are called.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from augur_files import shown
-from augur_tok.errors import TokenizerError
+from augur_tok.errors import broken_file
 from augur_tok.family import Family
 
 STEPS = {
@@ -35,24 +35,23 @@ def family_of_pipeline(
     for part, allowed in STEPS.items():
         for step in steps[part]:
             if step.get("type") not in allowed:
-                raise TokenizerError(
-                    f"{path}: {part} has a step of type {shown(step.get('type'))}; only "
-                    f"{', '.join(allowed)} are supported there. Use a {_names(families)} "
-                    "checkpoint's tokenizer files."
-                )
+                found = f"{part} has a step of type {shown(step.get('type'))}"
+                raise broken_file(path, f"{found}; only {', '.join(allowed)} are supported there")
     pattern = _split_pattern(path, steps["pre_tokenizer"], families)
     family = next((family for family in families if {"Regex": family.split} == pattern), None)
     if family is None:
-        raise TokenizerError(
-            f"{path}: pre_tokenizer splits text by {shown(pattern)}; only the pattern of "
-            f"{_names(families)} is supported. Use such a checkpoint's tokenizer files."
+        raise broken_file(
+            path,
+            f"pre_tokenizer splits text by {shown(pattern)}; only the pattern of "
+            f"{_names(families)} is supported",
+            "Use such a checkpoint's tokenizer files.",
         )
-    found = tuple(step["type"] for step in steps["normalizer"])
-    if found != family.normalizers:
-        raise TokenizerError(
-            f"{path}: normalizer has the steps {', '.join(found) or 'none'}, expected "
-            f"{', '.join(family.normalizers) or 'none'}, as {_names([family])} has. Fetch the file "
-            "again."
+    normalizers = tuple(step["type"] for step in steps["normalizer"])
+    if normalizers != family.normalizers:
+        raise broken_file(
+            path,
+            f"normalizer has the steps {', '.join(normalizers) or 'none'}, expected "
+            f"{', '.join(family.normalizers) or 'none'}, as {_names([family])} has",
         )
     return family
 
@@ -62,16 +61,14 @@ def _split_pattern(
 ) -> object:
     """By what text is cut, if each match stands alone and nothing but spelling follows."""
     split, spell = steps if len(steps) == 2 else ({}, {})
-    isolates = split.get("behavior") == "Isolated" and split.get("invert") is False
-    spells = spell.get("use_regex") is False and spell.get("add_prefix_space") is False
-    if [split.get("type"), spell.get("type")] != ["Split", "ByteLevel"] or not (
-        isolates and spells
-    ):
-        raise TokenizerError(
-            f"{path}: pre_tokenizer has the steps {shown(list(steps))}, expected a Split whose "
-            "matches are isolated, then a ByteLevel with neither a pattern nor a leading space, as "
-            f"{_names(families)} has: else a text gets other ids than the model was trained on. "
-            "Fetch the file again."
+    isolates = [split.get(key) for key in ("type", "behavior", "invert")]
+    spells = [spell.get(key) for key in ("type", "use_regex", "add_prefix_space")]
+    if [isolates, spells] != [["Split", "Isolated", False], ["ByteLevel", False, False]]:
+        raise broken_file(
+            path,
+            f"pre_tokenizer has the steps {shown(list(steps))}, expected a Split whose matches are "
+            "isolated, then a ByteLevel with neither a pattern nor a leading space, as "
+            f"{_names(families)} has: else a text gets other ids than the model was trained on",
         )
     return split.get("pattern")
 
@@ -84,10 +81,7 @@ def _steps(path: Path, part: str, value: object, depth: int) -> Iterator[dict[st
     if value is None:
         return
     if not isinstance(value, dict) or depth > 1:
-        raise TokenizerError(
-            f"{path}: {part} holds {shown(value)}, expected a step or a Sequence of steps. "
-            "Fetch the file again."
-        )
+        raise broken_file(path, f"{part} holds {shown(value)}, expected a step or a Sequence")
     if value.get("type") != "Sequence":
         yield value
         return

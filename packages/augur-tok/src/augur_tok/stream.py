@@ -39,8 +39,6 @@ class StreamDecoder:
     def skipped(self, token_id: SupportsIndex) -> str:
         """The text of a token that `push` passes over, such as "<|im_end|>"; "" for any other.
 
-        For what has to see such a token in the stream, as stop strings do.
-
         Raises:
             TokenizerError: the id is negative or no integer.
         """

@@ -6,7 +6,7 @@ from typing import Any
 
 from augur_tok.checkpoint_files import CheckpointFiles
 from augur_tok.declared_tokens import CONFIG_FILE
-from augur_tok.errors import TokenizerError
+from augur_tok.errors import broken_file
 
 DEFAULT = "default"
 FOLDER, ENDING = "additional_chat_templates", ".jinja"
@@ -33,27 +33,19 @@ def read_templates(files: CheckpointFiles, config: Mapping[str, Any]) -> dict[st
     templates = templates or _templates_of_config(files.folder / CONFIG_FILE, entry)
     for name, text in templates.items():
         if len(text) > MAX_CHARACTERS:
-            raise TokenizerError(
-                f"{files.folder}: the chat template {name!r} has {len(text):,} characters, "
-                f"expected at most {MAX_CHARACTERS:,}. Fetch the tokenizer's files again."
-            )
+            found = f"the chat template {name!r} has {len(text):,} characters"
+            raise broken_file(files.folder, f"{found}, expected at most {MAX_CHARACTERS:,}")
     return templates
 
 
 def _templates_of_config(path: Path, entry: object) -> dict[str, str]:
-    if entry is None:
-        return {}
-    if isinstance(entry, str):
-        return {DEFAULT: entry}
-    if isinstance(entry, dict):
+    pairs: list[tuple[object, object]] = [(None, None)]
+    if entry is None or isinstance(entry, str):
+        pairs = [] if entry is None else [(DEFAULT, entry)]
+    elif isinstance(entry, dict):
         pairs = list(entry.items())
     elif isinstance(entry, list) and all(isinstance(item, dict) for item in entry):
         pairs = [(item.get("name"), item.get("template")) for item in entry]
-    else:
-        pairs = [(None, None)]
     if not all(isinstance(name, str) and isinstance(text, str) for name, text in pairs):
-        raise TokenizerError(
-            f"{path}: chat_template is neither a text nor a list of objects with name and "
-            "template. Fetch the file again."
-        )
-    return dict(pairs)
+        raise broken_file(path, "chat_template is neither a text nor a list of named templates")
+    return {str(name): str(text) for name, text in pairs}

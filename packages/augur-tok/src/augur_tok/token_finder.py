@@ -31,13 +31,12 @@ class TokenFinder:
     ) -> None:
         """Takes the ids of the tokens that are looked for as they stand, and of the others."""
         longest_first = sorted(plain, key=len, reverse=True)
-        self._plain_ids = dict(plain)
+        self._plain_ids = plain
         self._plain = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
         self._normalized_ids = list(normalized.values())
         # Between tokens its model has a single unknown word. Its ids are 0, for that, and up.
         self._normalized = tokenizers.Tokenizer(models.WordLevel({"": 0}, unk_token=""))
-        if normalizer is not None:
-            self._normalized.normalizer = normalizer
+        self._normalized.normalizer = normalizer
         self._normalized.add_tokens([tokenizers.AddedToken(t, normalized=True) for t in normalized])
 
     def find(self, text: str) -> Iterator[Spelled]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, SupportsIndex
@@ -12,7 +13,8 @@ from augur_files import shown
 from augur_tok.added_tokens import AddedTokens
 from augur_tok.arguments import checked_text, checked_token_id
 from augur_tok.backend import open_backend, without_added_tokens
-from augur_tok.chat_template import ChatTemplate, chat_context
+from augur_tok.chat_messages import chat_context
+from augur_tok.chat_template import ChatTemplate
 from augur_tok.checkpoint_files import CheckpointFiles
 from augur_tok.declared_tokens import CONFIG_FILE, declared_tokens
 from augur_tok.errors import ChatTemplateError, TokenizerError
@@ -20,7 +22,7 @@ from augur_tok.family import FAMILIES, Family
 from augur_tok.library_errors import library_errors
 from augur_tok.stream import StreamDecoder
 from augur_tok.template_files import DEFAULT, read_templates
-from augur_tok.token_bytes import byte_lookup
+from augur_tok.token_bytes import bytes_of_id
 
 
 class Tokenizer:
@@ -37,7 +39,7 @@ class Tokenizer:
         """Puts together what `from_folder` has read."""
         self._backend = backend
         self._plain_backend = without_added_tokens(backend)
-        self._bytes_of = byte_lookup(backend)
+        self._bytes_of = partial(bytes_of_id, backend)
         self._added = added
         self._beginning = [] if family.begins_with is None else [self.token_id(family.begins_with)]
         self._templates = dict(templates)
@@ -46,14 +48,10 @@ class Tokenizer:
 
     @classmethod
     def from_folder(cls, folder: str | Path, *, families: Sequence[Family] = FAMILIES) -> Self:
-        """Opens the tokenizer of a checkpoint folder.
+        """Opens the tokenizer of a checkpoint folder, which may be of one of the families.
 
         Reads tokenizer.json where it exists, else vocab.json and merges.txt, and beside them
         tokenizer_config.json and the chat template's own file, if any. All are read as UTF-8.
-
-        Args:
-            folder: where the files lie.
-            families: the families of which it may be.
 
         Raises:
             TokenizerError: files are missing, malformed or of an unsupported kind; the message
@@ -78,18 +76,12 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """How many tokens the tokenizer knows, added ones included.
-
-        A model's vocabulary may be larger: Qwen pads it (151665 tokens, 151936 rows).
-        """
+        """How many tokens there are, added ones included; a model's vocabulary may be padded."""
         return self._backend.get_vocab_size(with_added_tokens=True)
 
     @property
     def eos_token_id(self) -> int | None:
-        """The id of tokenizer_config.json's `eos_token`; None where it names none.
-
-        A model may stop at further tokens: generation_config.json lists them.
-        """
+        """The id of `eos_token`; None where none is named. A model may stop at others, too."""
         eos = self._added.named.get("eos_token")
         return None if eos is None else self.token_id(eos)
 
@@ -113,10 +105,7 @@ class Tokenizer:
         return token_id
 
     def token_bytes(self, token_id: SupportsIndex) -> bytes:
-        """The bytes that a token stands for; they need not be whole characters.
-
-        A special token stands for its own text. An id that the tokenizer does not know (a model's
-        vocabulary is padded) has none.
+        """The bytes that a token stands for, whole characters or not; an unknown id has none.
 
         Raises:
             TokenizerError: the id is negative or no integer.
@@ -124,11 +113,10 @@ class Tokenizer:
         return self._bytes_of(checked_token_id(token_id))
 
     def encode(self, text: str, *, allow_special: bool = False) -> list[int]:
-        """The token ids of a text. None is added for Qwen, which has no token for the beginning;
-        where the family has one, it is the first.
+        """The token ids of a text; the family's token for the beginning is first. Qwen has none.
 
         Args:
-            text: any text; its NFC form is what is encoded.
+            text: any text; its normal form is what is encoded.
             allow_special: False takes the text as plain content, in which no added token is
                 recognised, be it special ("<|im_end|>") or not ("<tool_call>"): they are encoded
                 as the characters they are. True recognises all, as transformers does; use it only
@@ -145,7 +133,7 @@ class Tokenizer:
     ) -> str:
         """The text of token ids, every space kept; bytes that are not UTF-8 become U+FFFD.
 
-        An id that the tokenizer does not know (a model's vocabulary is padded) has no text.
+        An id that the tokenizer does not know has no text.
 
         Args:
             token_ids: ids, 0 or more each.
@@ -203,11 +191,7 @@ class Tokenizer:
         they are the model's own marks, and in `tools` and `variables`; in messages of any other
         role they are plain text.
 
-        Args:
-            messages: as for `apply_chat_template`, and so are the other arguments.
-            add_generation_prompt: see there.
-            tools: see there.
-            variables: see there.
+        The arguments are those of `apply_chat_template`.
 
         Raises:
             ChatTemplateError: as `apply_chat_template`, or the template handles a token that a
@@ -224,21 +208,19 @@ class Tokenizer:
     def _chat_template(self, tools: object) -> ChatTemplate:
         """The template for this chat: a checkpoint may have one of its own for tools."""
         name = "tool_use" if tools is not None and "tool_use" in self._templates else DEFAULT
-        if name not in self._templates:
+        source = self._templates.get(name)
+        if source is None:
             known = f" (it has {', '.join(sorted(self._templates))})" if self._templates else ""
             raise ChatTemplateError(
                 f"the checkpoint has no {name} chat template{known}. Use raw text: encode the "
                 "prompt itself."
             )
-        source = self._templates[name]
         if not source.strip():
             raise ChatTemplateError(
                 f"the checkpoint's {name} chat template is empty, so that no message would reach "
                 "the model. Fetch the checkpoint's tokenizer files again, or use raw text."
             )
-        if name not in self._chats:
-            self._chats[name] = ChatTemplate(source, self._added)
-        return self._chats[name]
+        return self._chats.setdefault(name, ChatTemplate(source, self._added))
 
     def _skipped_ids(self, skip_special_tokens: bool) -> frozenset[int]:
         return frozenset(self._added.special.values()) if skip_special_tokens else frozenset()
