@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from augur.answer import Answer
 from augur.conversation import Conversation
-from augur.engine import Engine
-from augur.generation_options import GenerationOptions
+from augur.llm import LLM
+from augur.options import GenerationOptions
 from augur_gen import (
     GenerationResult,
     SamplingParams,
@@ -70,7 +70,7 @@ def fresh_ids(tokenizer: Tokenizer, messages: list[dict[str, str]]) -> list[int]
 
 
 def fresh_answer(
-    engine: Engine,
+    engine: LLM,
     messages: list[dict[str, str]],
     options: GenerationOptions,
     clear_gap: float = TINY_GAP,
@@ -98,7 +98,7 @@ def fresh_answer(
 
 
 def fresh_answers(
-    engine: Engine,
+    engine: LLM,
     texts: tuple[str, ...],
     options: GenerationOptions,
     clear_gap: float = TINY_GAP,
@@ -114,7 +114,7 @@ def fresh_answers(
     return results
 
 
-def only(engine: Engine, characters: str, **changes: object) -> SamplingParams:
+def only(engine: LLM, characters: str, **changes: object) -> SamplingParams:
     """Greedy among these characters and the end of the turn, with a penalty on saying one again.
 
     So a random model makes text that is cut into the same tokens again; left alone, it would answer

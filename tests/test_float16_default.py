@@ -7,8 +7,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from augur.attention_choice import choose_attention
-from augur.engine import Engine
+from augur.attention_choice import AttentionName, choose_attention
+from augur.devices import DTypeName
+from augur.llm import load
 from augur_model import EAGER, EAGER_F32, OPS_BY_ATTENTION
 from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from program_run import run_in_process
@@ -45,21 +46,21 @@ def large_scores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def logits(folder: Path, dtype: torch.dtype, attention: str | None = None) -> torch.Tensor:
-    engine = Engine.load(folder, device=CPU, dtype=dtype, attention=attention)
+def logits(folder: Path, dtype: DTypeName, attention: AttentionName | None = None) -> torch.Tensor:
+    engine = load(folder, device="cpu", dtype=dtype, attention=attention)
     with torch.inference_mode():
         return engine.model(torch.arange(20)[None])
 
 
 def test_float16_is_finite_by_default_and_eager_is_not(large_scores: Path) -> None:
-    assert torch.isfinite(logits(large_scores, torch.float16)).all()
-    assert not torch.isfinite(logits(large_scores, torch.float16, "eager")).any()
-    assert torch.isfinite(logits(large_scores, torch.bfloat16)).all()
+    assert torch.isfinite(logits(large_scores, "float16")).all()
+    assert not torch.isfinite(logits(large_scores, "float16", "eager")).any()
+    assert torch.isfinite(logits(large_scores, "bfloat16")).all()
 
 
 def test_the_engine_computes_with_what_it_names(large_scores: Path) -> None:
-    for dtype, ops in ((torch.float16, EAGER_F32), (torch.bfloat16, EAGER)):
-        engine = Engine.load(large_scores, device=CPU, dtype=dtype)
+    for dtype, ops in (("float16", EAGER_F32), ("bfloat16", EAGER)):
+        engine = load(large_scores, device="cpu", dtype=dtype)
         assert engine.model.ops == ops == OPS_BY_ATTENTION[engine.attention]
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from augur.engine import PREFILL_CHUNK, Engine
-from augur.generation_options import GenerationOptions
+from augur.llm import LLM, PREFILL_CHUNK, load
+from augur.options import GenerationOptions
 from augur_gen import StopConditions, generate
 from augur_model import QwenForCausalLM
 from augur_proof.tiny_checkpoint import write_tiny_checkpoint
@@ -23,8 +23,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def engine(folder: Path) -> Engine:
-    return Engine.load(folder, device=torch.device("cpu"), dtype=torch.float32)
+def engine(folder: Path) -> LLM:
+    return load(folder, device="cpu", dtype="float32")
 
 
 @pytest.fixture
@@ -51,13 +51,13 @@ def fed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     ],
 )
 def test_no_forward_pass_takes_more_than_a_chunk(
-    engine: Engine, fed: list[int], length: int, expected: list[int]
+    engine: LLM, fed: list[int], length: int, expected: list[int]
 ) -> None:
     engine.generate([1] * length, ONE_TOKEN).run()
     assert fed == expected
 
 
-def test_a_prompt_of_a_chunk_has_the_bits_of_one_that_is_fed_at_once(engine: Engine) -> None:
+def test_a_prompt_of_a_chunk_has_the_bits_of_one_that_is_fed_at_once(engine: LLM) -> None:
     prompt = [index % 250 for index in range(PREFILL_CHUNK)]
     found: list[torch.Tensor] = []
 

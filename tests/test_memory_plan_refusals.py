@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-import augur.engine as engine_module
+import augur.loading as loading_module
 from augur import free_memory
-from augur.engine import Engine
-from augur.free_memory import NoRoomError, free_cpu_memory_bytes, free_memory_bytes, require_memory
-from augur.generation_options import GenerationOptions
+from augur.errors import NoRoomError
+from augur.free_memory import free_cpu_memory_bytes, free_memory_bytes, require_memory
+from augur.llm import load
+from augur.options import GenerationOptions
 from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from program_run import run_in_process
 
@@ -144,10 +145,10 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_weights_that_do_not_fit_are_refused_before_the_model_is_built(
     tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = Engine.load(tiny_folder, device=CPU, dtype=torch.float32).model.config
+    config = load(tiny_folder, device="cpu", dtype="float32").model.config
     num_bytes = config.num_parameters * 4
     monkeypatch.setattr(free_memory, "free_memory_bytes", lambda _: num_bytes - 1)
-    monkeypatch.setattr(engine_module, "QwenForCausalLM", None)  # to call it would be a TypeError
+    monkeypatch.setattr(loading_module, "QwenForCausalLM", None)  # to call it would be a TypeError
     done = run_in_process("run_prompt.py", "Why?", "--model", tiny_folder, "--dtype", "float32")
     assert (done.returncode, done.stdout) == (2, "")
     assert f"{tiny_folder}: {num_bytes // 4:,} parameters in float32 need 0.1 MB" in done.stderr
@@ -155,13 +156,13 @@ def test_weights_that_do_not_fit_are_refused_before_the_model_is_built(
     assert "--dtype of fewer bytes" in done.stderr
     # Half as many bytes do fit.
     with pytest.raises(TypeError):
-        Engine.load(tiny_folder, device=CPU, dtype=torch.bfloat16)
+        load(tiny_folder, device="cpu", dtype="bfloat16")
 
 
 def test_a_cache_that_does_not_fit_is_refused_before_it_is_made(
     tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = Engine.load(tiny_folder, device=CPU, dtype=torch.float32)
+    engine = load(tiny_folder, device="cpu", dtype="float32")
     # 2 x 2 layers x 2 key/value heads x 8 x 4 bytes = 256 bytes a token
     monkeypatch.setattr(free_memory, "free_memory_bytes", lambda _: 256 * 100)
     assert engine.generate([1] * 90, GenerationOptions(max_new_tokens=10)).run()

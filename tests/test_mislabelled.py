@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from augur.engine import load_model
+from augur.loading import load_model
 from augur_model import ModelError
 from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from augur_weights import Checkpoint, CheckpointError

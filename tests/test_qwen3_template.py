@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from augur.engine import Engine, PromptError
+from augur.errors import PromptError
+from augur.llm import LLM, load
 from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from augur_tok import Tokenizer
 from program_run import run_in_process
@@ -183,13 +183,13 @@ def test_a_thought_after_it_is_kept(tokenizer: Tokenizer) -> None:
 
 
 @pytest.fixture(scope="module")
-def engine(folder: Path) -> Engine:
-    return Engine.load(folder, device=torch.device("cpu"), dtype=torch.float32)
+def engine(folder: Path) -> LLM:
+    return load(folder, device="cpu", dtype="float32")
 
 
-def test_the_engine_hands_the_choice_to_the_template(engine: Engine) -> None:
+def test_the_engine_hands_the_choice_to_the_template(engine: LLM) -> None:
     def ids(thinking: bool | None) -> list[int]:
-        return engine.encode_prompt("Why?", thinking=thinking)
+        return engine.encode("Why?", thinking=thinking)
 
     assert ids(None) == ids(True)
     empty = engine.tokenizer.encode("<think>\n\n</think>\n\n", allow_special=True)
@@ -198,18 +198,18 @@ def test_the_engine_hands_the_choice_to_the_template(engine: Engine) -> None:
 
 def test_a_choice_that_the_template_does_not_know_is_refused(tmp_path: Path) -> None:
     folder = write_tiny_checkpoint(tmp_path / "plain")
-    plain = Engine.load(folder, device=torch.device("cpu"), dtype=torch.float32)
+    plain = load(folder, device="cpu", dtype="float32")
     for thinking in (True, False):
         with pytest.raises(PromptError, match="the same with thinking and without"):
-            plain.encode_prompt("Why?", thinking=thinking)
+            plain.encode("Why?", thinking=thinking)
 
 
-def test_a_choice_without_a_template_is_refused(engine: Engine) -> None:
-    with pytest.raises(PromptError, match="a choice about thinking belongs to a chat template"):
-        engine.encode_prompt("Why?", raw=True, thinking=False)
+def test_a_choice_without_a_template_is_refused(engine: LLM) -> None:
+    with pytest.raises(PromptError, match="thinking belongs to a chat template"):
+        engine.encode("Why?", raw=True, thinking=False)
 
 
-def test_the_program_takes_the_choice(folder: Path, engine: Engine) -> None:
+def test_the_program_takes_the_choice(folder: Path, engine: LLM) -> None:
     def prompt_token_ids(*option: str) -> list[int]:
         asked = ("Why?", "--model", folder, "--max-new-tokens", "1", "--json", "--device", "cpu")
         done = run_in_process("run_prompt.py", *asked, *option)
@@ -217,7 +217,7 @@ def test_the_program_takes_the_choice(folder: Path, engine: Engine) -> None:
         found: list[int] = json.loads(done.stdout)["prompt_token_ids"]
         return found
 
-    assert prompt_token_ids("--no-thinking") == engine.encode_prompt("Why?", thinking=False)
+    assert prompt_token_ids("--no-thinking") == engine.encode("Why?", thinking=False)
     assert prompt_token_ids("--thinking") == prompt_token_ids()
     refused = run_in_process(
         "run_prompt.py", "Why?", "--model", folder, "--raw", "--no-thinking", "--device", "cpu"

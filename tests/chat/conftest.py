@@ -3,9 +3,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
-import torch
 
-from augur.engine import Engine
+from augur.llm import LLM, load
 from chat_turns import write_chatty
 
 
@@ -15,21 +14,21 @@ def chat_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def load_engine() -> Callable[[Path], Engine]:
-    def load(folder: Path) -> Engine:
-        return Engine.load(folder, device=torch.device("cpu"), dtype=torch.float32)
+def load_engine() -> Callable[[Path], LLM]:
+    def load_folder(folder: Path) -> LLM:
+        return load(folder, device="cpu", dtype="float32")
 
-    return load
+    return load_folder
 
 
 @pytest.fixture(scope="session")
-def engine(chat_folder: Path, load_engine: Callable[[Path], Engine]) -> Engine:
+def engine(chat_folder: Path, load_engine: Callable[[Path], LLM]) -> LLM:
     return load_engine(chat_folder)
 
 
 @pytest.fixture
 def at_forward_pass(
-    engine: Engine,
+    engine: LLM,
 ) -> Callable[[int, Callable[[], object]], AbstractContextManager[None]]:
     """While the block runs, something is done within a forward pass, the first being 1."""
 

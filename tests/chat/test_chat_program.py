@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from augur.engine import Engine
-from augur.generation_options import GenerationOptions
+from augur.llm import LLM
+from augur.options import GenerationOptions
 from augur_apps.chatting.commands import COMMANDS
 from chat_turns import fresh_answer, write_chatty
 from program_run import APPS, COMPUTING, run_in_process
@@ -33,7 +33,7 @@ def saved(path: Path) -> list[dict[str, str]]:
 
 
 def test_each_line_is_answered_on_stdout_and_nothing_else_is_there(
-    chat: Chat, engine: Engine, tmp_path: Path
+    chat: Chat, engine: LLM, tmp_path: Path
 ):
     done = chat(f"Hello\n\n   \nAnd 你好 now?\n/save {tmp_path}/talk\n")
     assert done.returncode == 0, done.stderr
@@ -92,7 +92,7 @@ def test_the_system_message_is_shown_set_and_kept(chat: Chat, tmp_path: Path):
     assert "none was given" in chat("/system\n").stderr
 
 
-def test_the_system_message_can_be_removed(chat: Chat, engine: Engine, tmp_path: Path):
+def test_the_system_message_can_be_removed(chat: Chat, engine: LLM, tmp_path: Path):
     lines = f"Hello\n/nosystem\n/system\n/retry\n/save {tmp_path}/talk\n/nosystem\n"
     done = chat(lines, "--system", "Be brief.")
     assert done.returncode == 2
@@ -244,20 +244,20 @@ def test_a_context_that_no_memory_holds_is_refused(chat: Chat, tmp_path: Path):
     endless = write_chatty(tmp_path / "endless", max_position_embeddings=2**31)
     done = chat("Hello\n", "--context", str(2**31), model=endless)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"the keys and values of --context {2**31} need" in done.stderr
+    assert f"the keys and values of {2**31} tokens need" in done.stderr
 
 
 def test_out_of_memory_in_a_turn_keeps_what_was_said(
     chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    generate = Engine.generate
+    generate = LLM.generate
 
-    def bursts(engine: Engine, token_ids: list[int], *options: object, **more: object) -> object:
+    def bursts(engine: LLM, token_ids: list[int], *options: object, **more: object) -> object:
         if "burst" in engine.tokenizer.decode(token_ids):
             raise MemoryError
         return generate(engine, token_ids, *options, **more)
 
-    monkeypatch.setattr(Engine, "generate", bursts)
+    monkeypatch.setattr(LLM, "generate", bursts)
     done = chat(f"Hello\nburst\n/save {tmp_path}/talk\n")
     assert done.returncode == 2
     assert "out of memory; what was said is kept" in done.stderr

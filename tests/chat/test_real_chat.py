@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from augur.conversation import Conversation
-from augur.engine import Engine
-from augur.generation_options import GenerationOptions
+from augur.llm import LLM
+from augur.options import GenerationOptions
 from chat_turns import ask, fed_lengths, fresh_answers
 
 pytestmark = pytest.mark.real
@@ -26,7 +26,7 @@ REAL_GAP = 1e-2
 
 
 def test_five_turns_equal_five_fresh_runs_and_feed_only_what_is_new(
-    real_checkpoint: Path, load_engine: Callable[[Path], Engine]
+    real_checkpoint: Path, load_engine: Callable[[Path], LLM]
 ):
     engine = load_engine(real_checkpoint)
     fresh = fresh_answers(engine, TEXTS, OPTIONS, REAL_GAP)

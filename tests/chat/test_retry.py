@@ -7,20 +7,20 @@ import pytest
 
 from augur.answer import Answer
 from augur.conversation import Conversation
-from augur.conversation_errors import ConversationError
-from augur.engine import Engine
-from augur.generation_options import GenerationOptions
+from augur.errors import ConversationError
+from augur.llm import LLM
 from augur.messages import Message
+from augur.options import GenerationOptions
 from augur_apps.chatting.talk import Talk
 from chat_turns import ask, fresh_answer, only
 
 
 @pytest.fixture
-def conversation(engine: Engine) -> Conversation:
+def conversation(engine: LLM) -> Conversation:
     return Conversation(engine, 1024)
 
 
-def drawn(engine: Engine, **changes: object) -> GenerationOptions:
+def drawn(engine: LLM, **changes: object) -> GenerationOptions:
     return GenerationOptions(12, only(engine, "0123456789", temperature=1.5, **changes))
 
 
@@ -31,7 +31,7 @@ def retry(conversation: Conversation, options: GenerationOptions) -> Answer:
 
 
 def test_the_last_answer_gives_way_to_what_a_fresh_run_with_that_seed_says(
-    engine: Engine, conversation: Conversation
+    engine: LLM, conversation: Conversation
 ):
     first = ask(conversation, "Count.", drawn(engine, seed=1))
     again = retry(conversation, drawn(engine, seed=2))
@@ -45,7 +45,7 @@ def test_the_last_answer_gives_way_to_what_a_fresh_run_with_that_seed_says(
 
 
 def test_there_is_nothing_to_retry_before_the_first_message(
-    engine: Engine, conversation: Conversation
+    engine: LLM, conversation: Conversation
 ):
     conversation.set_system("Be brief.")
     with pytest.raises(ConversationError, match="nothing to retry"):
@@ -53,9 +53,7 @@ def test_there_is_nothing_to_retry_before_the_first_message(
     assert conversation.messages == (Message("system", "Be brief."),)
 
 
-def test_a_retry_without_a_token_keeps_the_former_answer(
-    engine: Engine, conversation: Conversation
-):
+def test_a_retry_without_a_token_keeps_the_former_answer(engine: LLM, conversation: Conversation):
     ask(conversation, "Count.", drawn(engine))
     before = conversation.messages
     with conversation.retry(drawn(engine)):
@@ -65,7 +63,7 @@ def test_a_retry_without_a_token_keeps_the_former_answer(
 
 @pytest.mark.parametrize("seed", [None, 2**32 - 1])
 def test_the_program_retries_with_the_next_seed(
-    engine: Engine, conversation: Conversation, seed: int | None
+    engine: LLM, conversation: Conversation, seed: int | None
 ):
     talk = Talk(conversation, drawn(engine, seed=seed), is_interactive=False)
     talk.send("Count.")
@@ -78,13 +76,13 @@ def test_the_program_retries_with_the_next_seed(
         assert seeds == [2**32 - 1, 0, 1]
 
 
-def greedy_talk(engine: Engine, conversation: Conversation, **changes: float) -> Talk:
+def greedy_talk(engine: LLM, conversation: Conversation, **changes: float) -> Talk:
     options = GenerationOptions(12, only(engine, "0123456789"), **changes)
     return Talk(conversation, options, is_interactive=True)
 
 
 def test_a_greedy_retry_says_before_the_answer_that_it_changes_nothing(
-    engine: Engine,
+    engine: LLM,
     conversation: Conversation,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -114,7 +112,7 @@ def change_system(talk: Talk) -> None:
 
 
 def stop_by_ctrl_c(talk: Talk) -> None:
-    first = talk.conversation._engine.model.model.layers[1]
+    first = talk.conversation._llm.model.model.layers[1]
     passes = iter((False, True))
 
     def press(*_arguments: object) -> None:
@@ -129,7 +127,7 @@ def stop_by_ctrl_c(talk: Talk) -> None:
 
 @pytest.mark.parametrize("before", [load_unanswered, load_answered, change_system, stop_by_ctrl_c])
 def test_a_greedy_retry_promises_nothing_where_the_answer_may_be_another(
-    engine: Engine,
+    engine: LLM,
     conversation: Conversation,
     capsys: pytest.CaptureFixture[str],
     before: Callable[[Talk], None],
@@ -143,7 +141,7 @@ def test_a_greedy_retry_promises_nothing_where_the_answer_may_be_another(
 
 
 def test_what_the_clock_cut_may_be_cut_elsewhere(
-    engine: Engine, conversation: Conversation, capsys: pytest.CaptureFixture[str]
+    engine: LLM, conversation: Conversation, capsys: pytest.CaptureFixture[str]
 ):
     talk = greedy_talk(engine, conversation, max_time_s=1e-9)
     talk.send("Count.")

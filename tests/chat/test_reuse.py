@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from augur.conversation import Conversation, common_prefix_length
-from augur.engine import Engine, PromptError
-from augur.generation_options import GenerationOptions
+from augur.errors import PromptError
+from augur.llm import LLM
 from augur.messages import Message
+from augur.options import GenerationOptions
 from augur_gen import SamplingParams
 from augur_tok import Tokenizer
 from chat_turns import TEXTS, ask, fed_lengths, fresh_answers, fresh_ids, only, write_chatty
@@ -29,7 +30,7 @@ THINKS = (
 )
 
 
-def digits(engine: Engine, max_new_tokens: int = 12, **changes: object) -> GenerationOptions:
+def digits(engine: LLM, max_new_tokens: int = 12, **changes: object) -> GenerationOptions:
     return GenerationOptions(max_new_tokens, only(engine, DIGITS, **changes))
 
 
@@ -44,7 +45,7 @@ LOOKS_BACK = (
 )
 
 
-def test_five_turns_give_the_tokens_of_five_fresh_runs_and_feed_only_what_is_new(engine: Engine):
+def test_five_turns_give_the_tokens_of_five_fresh_runs_and_feed_only_what_is_new(engine: LLM):
     options = digits(engine)
     fresh = fresh_answers(engine, TEXTS, options)
     conversation = Conversation(engine, 1024)
@@ -79,7 +80,7 @@ def test_five_turns_give_the_tokens_of_five_fresh_runs_and_feed_only_what_is_new
     assert "eos" in {result.finish_reason for result in fresh}
 
 
-def check_turns(engine: Engine, options: GenerationOptions) -> list[bool]:
+def check_turns(engine: LLM, options: GenerationOptions) -> list[bool]:
     """Check five turns and what they feed; tell of each answer whether all of it was reused."""
     fresh = fresh_answers(engine, TEXTS, options)
     conversation = Conversation(engine, 2048)
@@ -103,19 +104,19 @@ def check_turns(engine: Engine, options: GenerationOptions) -> list[bool]:
     return wholly_reused[1:]
 
 
-def test_answers_that_are_cut_into_other_tokens_than_those_generated_are_fed_again(engine: Engine):
+def test_answers_that_are_cut_into_other_tokens_than_those_generated_are_fed_again(engine: LLM):
     assert False in check_turns(engine, BYTES)
 
 
 def test_a_template_that_rewrites_earlier_answers_is_followed(
-    tmp_path: Path, load_engine: Callable[[Path], Engine]
+    tmp_path: Path, load_engine: Callable[[Path], LLM]
 ):
     engine = load_engine(write_chatty(tmp_path / "looks-back", chat_template=LOOKS_BACK))
     assert False in check_turns(engine, digits(engine))
 
 
 def test_thoughts_that_the_template_leaves_out_later_are_not_taken_from_the_cache(
-    tmp_path: Path, load_engine: Callable[[Path], Engine]
+    tmp_path: Path, load_engine: Callable[[Path], LLM]
 ):
     engine = load_engine(write_chatty(tmp_path / "thinks", chat_template=THINKS))
     conversation = Conversation(engine, 1024, thinking=False)
@@ -129,13 +130,13 @@ def test_thoughts_that_the_template_leaves_out_later_are_not_taken_from_the_cach
     assert second.num_reused == len(first.prompt_token_ids) - len(engine.tokenizer.encode(opening))
 
 
-def test_the_prompt_may_be_fed_in_chunks(engine: Engine, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(Engine.generate.__kwdefaults__, "chunk_size", 7)
+def test_the_prompt_may_be_fed_in_chunks(engine: LLM, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(LLM.generate.__kwdefaults__, "chunk_size", 7)
     assert all(check_turns(engine, digits(engine)))
 
 
 def test_a_template_is_asked_once_whether_thinking_is_a_choice(
-    tmp_path: Path, load_engine: Callable[[Path], Engine], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, load_engine: Callable[[Path], LLM], monkeypatch: pytest.MonkeyPatch
 ):
     engine = load_engine(write_chatty(tmp_path / "asked", chat_template=THINKS))
     asked = []
@@ -149,12 +150,12 @@ def test_a_template_is_asked_once_whether_thinking_is_a_choice(
     assert asked == [{"enable_thinking": True}, {"enable_thinking": False}]
 
 
-def test_a_template_without_a_choice_about_thinking_refuses_one(engine: Engine):
+def test_a_template_without_a_choice_about_thinking_refuses_one(engine: LLM):
     with pytest.raises(PromptError, match="leaves no choice"):
         Conversation(engine, 512, thinking=True)
 
 
-def test_a_repetition_penalty_counts_what_the_cache_holds(engine: Engine):
+def test_a_repetition_penalty_counts_what_the_cache_holds(engine: LLM):
     penalised = digits(engine, repetition_penalty=1.7)
     plain = fresh_answers(engine, TEXTS, digits(engine))
     assert [r.token_ids for r in fresh_answers(engine, TEXTS, penalised)] != [
@@ -163,13 +164,13 @@ def test_a_repetition_penalty_counts_what_the_cache_holds(engine: Engine):
     assert all(check_turns(engine, penalised))
 
 
-def test_one_seed_draws_what_fresh_runs_draw(engine: Engine):
+def test_one_seed_draws_what_fresh_runs_draw(engine: LLM):
     drawn = digits(engine, temperature=0.8, top_p=0.9, seed=7)
     assert all(check_turns(engine, drawn))
     assert check_turns(engine, GenerationOptions(12, SamplingParams(top_k=40, seed=3)))
 
 
-def test_the_same_message_again_feeds_one_token(engine: Engine):
+def test_the_same_message_again_feeds_one_token(engine: LLM):
     options = digits(engine)
     conversation = Conversation(engine, 512)
     first = ask(conversation, "Hello", options)
@@ -179,7 +180,7 @@ def test_the_same_message_again_feeds_one_token(engine: Engine):
     assert again.result().token_ids == first.result().token_ids
 
 
-def test_another_system_message_feeds_the_conversation_again(engine: Engine):
+def test_another_system_message_feeds_the_conversation_again(engine: LLM):
     options = digits(engine)
     conversation = Conversation(engine, 512)
     ask(conversation, "Hello", options)
@@ -210,7 +211,7 @@ def test_a_common_prefix_ends_at_the_first_difference(
     assert common_prefix_length(first, second) == length
 
 
-def test_the_memory_is_that_of_the_contexts_tokens(engine: Engine):
+def test_the_memory_is_that_of_the_contexts_tokens(engine: LLM):
     conversation = Conversation(engine, 100)
     config = engine.model.config
     numbers = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim

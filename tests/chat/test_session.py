@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 import pytest
 
 from augur.conversation import Conversation
-from augur.engine import Engine
-from augur.generation_options import GenerationOptions
+from augur.llm import LLM
 from augur.messages import Message
+from augur.options import GenerationOptions
 from augur_apps.chatting.session import run_session
 from augur_apps.chatting.talk import Talk
 
@@ -30,7 +30,7 @@ class Script:
 
 
 @pytest.fixture
-def talk(engine: Engine) -> Talk:
+def talk(engine: LLM) -> Talk:
     return Talk(Conversation(engine, 256), GenerationOptions(4), is_interactive=False)
 
 

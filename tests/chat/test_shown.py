@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from augur.conversation import Conversation
-from augur.engine import Engine
-from augur.generation_options import GenerationOptions
+from augur.llm import LLM
+from augur.options import GenerationOptions
 from augur_apps.chatting.shown import shown
 from augur_apps.chatting.talk import Talk
 from augur_gen import SamplingParams
@@ -47,7 +47,7 @@ def test_words_of_a_file_and_of_a_person_are_spelled_out(chat_folder: Path, tmp_
 
 @pytest.mark.parametrize("is_terminal", [False, True])
 def test_an_answer_is_exact_in_a_pipe_and_steers_no_terminal(
-    engine: Engine,
+    engine: LLM,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     is_terminal: bool,

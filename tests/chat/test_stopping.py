@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from augur.conversation import Conversation
-from augur.conversation_errors import ConversationError
-from augur.engine import PREFILL_CHUNK, Engine
-from augur.generation_options import GenerationOptions
+from augur.errors import ConversationError
+from augur.llm import LLM, PREFILL_CHUNK
 from augur.messages import Message
+from augur.options import GenerationOptions
 from augur_apps.chatting.talk import Talk
 from augur_gen import GenerationError, SamplingParams
 from chat_turns import ask, fresh_answer, only
@@ -29,16 +29,16 @@ def press_ctrl_c() -> None:
 
 
 @pytest.fixture
-def options(engine: Engine) -> GenerationOptions:
+def options(engine: LLM) -> GenerationOptions:
     return GenerationOptions(12, only(engine, "0123456789"))
 
 
 @pytest.fixture
-def conversation(engine: Engine) -> Conversation:
+def conversation(engine: LLM) -> Conversation:
     return Conversation(engine, 1024)
 
 
-def check_goes_on(engine: Engine, conversation: Conversation, options: GenerationOptions) -> None:
+def check_goes_on(engine: LLM, conversation: Conversation, options: GenerationOptions) -> None:
     """The next turn is what a fresh run over the same messages gives."""
     text = "Go on."
     told = [*map(vars, conversation.messages), {"role": "user", "content": text}]
@@ -48,7 +48,7 @@ def check_goes_on(engine: Engine, conversation: Conversation, options: Generatio
 
 @pytest.mark.parametrize("num_tokens", [1, 2])
 def test_a_stopped_answer_is_kept_as_far_as_it_came(
-    engine: Engine, conversation: Conversation, options: GenerationOptions, num_tokens: int
+    engine: LLM, conversation: Conversation, options: GenerationOptions, num_tokens: int
 ):
     whole = fresh_answer(engine, [vars(QUESTION)], options)
     with conversation.ask(QUESTION.content, options) as answer:
@@ -65,7 +65,7 @@ def test_a_stopped_answer_is_kept_as_far_as_it_came(
 
 
 def test_what_a_stop_string_held_back_is_released_when_the_answer_is_stopped(
-    engine: Engine, conversation: Conversation, options: GenerationOptions
+    engine: LLM, conversation: Conversation, options: GenerationOptions
 ):
     whole = fresh_answer(engine, [vars(QUESTION)], options)
     first, second = engine.tokenizer.decode(whole.token_ids[:2])
@@ -79,7 +79,7 @@ def test_what_a_stop_string_held_back_is_released_when_the_answer_is_stopped(
 
 
 def test_a_block_left_by_an_error_keeps_what_was_said(
-    engine: Engine, conversation: Conversation, options: GenerationOptions
+    engine: LLM, conversation: Conversation, options: GenerationOptions
 ):
     with suppress(KeyboardInterrupt), conversation.ask("Count.", options) as answer:
         said = next(answer) + next(answer)
@@ -90,7 +90,7 @@ def test_a_block_left_by_an_error_keeps_what_was_said(
 
 @pytest.mark.parametrize("forward_pass", [1, 2, 4], ids=["prefill", "first decode", "third decode"])
 def test_a_forward_pass_that_broke_off_leaves_a_sound_cache(
-    engine: Engine,
+    engine: LLM,
     conversation: Conversation,
     options: GenerationOptions,
     forward_pass: int,
@@ -115,7 +115,7 @@ def test_a_forward_pass_that_broke_off_leaves_a_sound_cache(
 
 
 def test_what_a_stop_string_held_back_when_a_forward_pass_broke_off_was_said(
-    engine: Engine,
+    engine: LLM,
     conversation: Conversation,
     options: GenerationOptions,
     at_forward_pass: AtForwardPass,
@@ -132,7 +132,7 @@ def test_what_a_stop_string_held_back_when_a_forward_pass_broke_off_was_said(
 
 
 def test_chunks_that_were_fed_before_a_stop_are_not_fed_again(
-    engine: Engine, options: GenerationOptions, at_forward_pass: AtForwardPass
+    engine: LLM, options: GenerationOptions, at_forward_pass: AtForwardPass
 ):
     conversation = Conversation(engine, 4096)
     text = "A long message. " * 200
@@ -147,7 +147,7 @@ def test_chunks_that_were_fed_before_a_stop_are_not_fed_again(
 
 
 def test_options_that_leave_no_choice_are_an_error_and_change_nothing(
-    engine: Engine, conversation: Conversation
+    engine: LLM, conversation: Conversation
 ):
     nothing = SamplingParams(
         temperature=0, logit_bias=dict.fromkeys(range(engine.model.config.vocab_size), -torch.inf)
@@ -160,7 +160,7 @@ def test_options_that_leave_no_choice_are_an_error_and_change_nothing(
     assert conversation.messages == ()
 
 
-def test_an_answer_of_nothing_but_its_end_is_an_answer(engine: Engine, conversation: Conversation):
+def test_an_answer_of_nothing_but_its_end_is_an_answer(engine: LLM, conversation: Conversation):
     options = GenerationOptions(4, only(engine, ""))
     assert ask(conversation, "Hello", options).result().finish_reason == "eos"
     assert conversation.messages[-1] == Message("assistant", "")
@@ -171,7 +171,8 @@ def test_an_unanswered_message_takes_no_other_after_it(
     conversation: Conversation, options: GenerationOptions
 ):
     conversation.replace((QUESTION,))
-    with pytest.raises(ConversationError, match="/retry"), conversation.ask("Hello", options):
+    refused = pytest.raises(ConversationError, match="retry answers it")
+    with refused, conversation.ask("Hello", options):
         pass
     with conversation.retry(options) as answer:
         said = "".join(answer)
@@ -179,7 +180,7 @@ def test_an_unanswered_message_takes_no_other_after_it(
 
 
 def test_ctrl_c_ends_an_answer_with_the_token_under_way(
-    engine: Engine,
+    engine: LLM,
     conversation: Conversation,
     options: GenerationOptions,
     capsys: pytest.CaptureFixture[str],

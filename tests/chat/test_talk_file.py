@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from augur.conversation_errors import ConversationError
+from augur.errors import ConversationError
 from augur.messages import Message
 from augur_apps.chatting.talk_file import read_talk, write_talk
 

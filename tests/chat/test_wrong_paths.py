@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from augur.conversation_errors import ConversationError
+from augur.errors import ConversationError
 from augur.messages import Message
 from augur_apps.chatting.talk_file import read_talk, typed_path, write_talk
 from program_run import run_in_process

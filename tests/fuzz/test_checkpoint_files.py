@@ -13,8 +13,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from augur.engine import eos_token_ids, read_config
 from augur.generation_config import settings_of
+from augur.loading import eos_token_ids, read_config
 from augur_model import QwenForCausalLM
 from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from augur_weights import Checkpoint, check_fit

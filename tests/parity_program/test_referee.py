@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def referee(checkpoint):
-    return Referee.load(checkpoint, device=CPU, dtype=torch.float32)
+    return Referee.load(checkpoint, device="cpu", dtype="float32")
 
 
 class Encoding(UserDict):
@@ -56,7 +56,7 @@ def test_a_prompt_is_encoded_as_the_rendered_template_is(referee):
 def test_without_a_chat_template_a_prompt_is_raw_text(checkpoint, tmp_path):
     folder = shutil.copytree(checkpoint, tmp_path / "base")
     (folder / "chat_template.jinja").unlink()
-    base = Referee.load(folder, device=CPU, dtype=torch.float32)
+    base = Referee.load(folder, device="cpu", dtype="float32")
     assert base.encode("Why?") == base.tokenizer("Why?")["input_ids"]
 
 
@@ -89,7 +89,7 @@ def test_a_penalty_of_the_checkpoint_plays_no_part(referee, monkeypatch):
 
 
 def test_recording_a_pass_does_not_change_a_bit(checkpoint):
-    referee = Referee.load(checkpoint, device=CPU, dtype=torch.float32)
+    referee = Referee.load(checkpoint, device="cpu", dtype="float32")
     answer = referee.answer("Why?", 3)
     passes = referee.record(answer.input_ids, decode_steps=2)
     fed = [one.token_ids for one in passes]
@@ -109,18 +109,18 @@ def test_a_checkpoint_that_lacks_a_tensor_is_no_source_of_truth(checkpoint, tmp_
     del tensors["model.layers.3.self_attn.q_proj.bias"]
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ProofError, match=r"no tensor model\.layers\.3\.self_attn\.q_proj\.bias"):
-        Referee.load(folder, device=CPU, dtype=torch.float32)
+        Referee.load(folder, device="cpu", dtype="float32")
 
 
 def test_a_folder_that_transformers_cannot_load_is_one_message(tmp_path):
     with pytest.raises(ProofError, match="transformers cannot load it"):
-        Referee.load(tmp_path, device=CPU, dtype=torch.float32)
+        Referee.load(tmp_path, device="cpu", dtype="float32")
 
 
 def test_a_missing_transformers_is_one_message_that_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ProofError, match="uv sync"):
-        Referee.load(tmp_path, device=CPU, dtype=torch.float32)
+        Referee.load(tmp_path, device="cpu", dtype="float32")
 
 
 def _newer(*, input_ids, cache=None, past_key_values=None):
@@ -149,7 +149,7 @@ def test_the_installed_release_takes_the_cache(checkpoint, referee):
 def test_a_raw_prompt_without_tokens_is_refused(checkpoint, tmp_path):
     folder = shutil.copytree(checkpoint, tmp_path / "base")
     (folder / "chat_template.jinja").unlink()
-    base = Referee.load(folder, device=CPU, dtype=torch.float32)
+    base = Referee.load(folder, device="cpu", dtype="float32")
     with pytest.raises(ProofError, match="no tokens"):
         base.encode("")
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from augur.engine import Engine
+from augur.llm import load
 from augur_proof.points import compared_modules
 from augur_proof.referee import Referee
 
@@ -147,8 +147,8 @@ def test_the_model_is_as_before_after_a_trace(checkpoint):
     from augur_proof.tolerance import EXACT
     from augur_proof.trace import trace as trace_network
 
-    passes = Referee.load(checkpoint, device=CPU, dtype=torch.float32).record([1, 2, 3], 1)
-    model = Engine.load(checkpoint, device=CPU, dtype=torch.float32).model
+    passes = Referee.load(checkpoint, device="cpu", dtype="float32").record([1, 2, 3], 1)
+    model = load(checkpoint, device="cpu", dtype="float32").model
     ops = model.ops
     trace_network(model, passes, EXACT)
     assert model.ops is ops

@@ -10,9 +10,9 @@ import pytest
 from augur.batch.answers import AnswerWriter, read_answers
 from augur.batch.output_file import only_process_on
 from augur.batch.prompts import read_prompts
-from augur.engine import Engine
-from augur.free_memory import NoRoomError
-from augur.generation_options import GivenOptions
+from augur.errors import NoRoomError
+from augur.llm import LLM
+from augur.options import decide
 from augur_proof.tiny_checkpoint import CHAT_TEMPLATE, write_tiny_checkpoint
 from program_run import COMPUTING, run_in_process
 
@@ -115,7 +115,7 @@ def test_too_little_memory_is_no_answer_and_ends_the_run(
             if answers.read_bytes():
                 raise NoRoomError("no room")
 
-        patch.setattr(Engine, "check_cache_fits", no_room)
+        patch.setattr(LLM, "_check_cache_fits", no_room)
         done = batch(tiny_folder, prompts, answers, *SAMPLED)
         assert done.returncode == 2
         assert f"{prompts}:2: no room" in done.stderr
@@ -182,7 +182,7 @@ def test_a_complete_file_is_left_as_it_is_without_loading_the_model(
 ):
     assert batch(tiny_folder, prompts, answers, *SAMPLED).returncode == 0
     before = answers.read_bytes()
-    monkeypatch.setattr(Engine, "load", None)
+    monkeypatch.setattr("augur.batch.job.load", None)
     done = batch(tiny_folder, prompts, answers, *SAMPLED)
     assert (done.returncode, answers.read_bytes()) == (0, before)
     assert "3 answers, 3 of them from before; it is complete, nothing was done" in done.stderr
@@ -247,9 +247,12 @@ def test_answers_to_other_prompts_are_refused(tiny_folder: Path, prompts: Path, 
     whole = answers.read_bytes()
     lines = [json.loads(line) for line in prompts.read_text().splitlines()]
     for changed, said in (
-        ([{"id": "a", "prompt": "red"}, *lines[1:]], ":1: answers 'a', and line 1 of --input asks"),
+        (
+            [{"id": "a", "prompt": "red"}, *lines[1:]],
+            ":1: answers 'a', and line 1 of the input asks",
+        ),
         ([lines[0] | {"max_new_tokens": 2}, *lines[1:]], ":1: answers 'a', and line 1"),
-        ([lines[0], lines[2]], ":2: answers 'b', which --input does not have"),
+        ([lines[0], lines[2]], ":2: answers 'b', which the input does not have"),
     ):
         write_lines(prompts, *changed)
         done = batch(tiny_folder, prompts, answers, *SAMPLED)
@@ -317,7 +320,7 @@ WRONG_LINES = {
     '{"prompt": "x", "max_new_tokens": 0}': "max_new_tokens is 0",
     '{"prompt": "x", "max_new_tokens": true}': "max_new_tokens is True",
     '{"prompt": "x", "seed": -1}': "seed is -1",
-    '{"prompt": "x", "seed": 1}': "it has a seed, and without --temperature nothing is drawn",
+    '{"prompt": "x", "seed": 1}': "it has a seed, and without a temperature nothing is drawn",
     '{"prompt": "x", "max_new_tokens": 1}': "min_new_tokens is 2, expected 0 to max_new_tokens",
     '{"prompt": "a", "prompt": "bbb"}': 'the line has the key "prompt" twice',
     '{"messages": [{"role": "user", "role": "x"}]}': 'the line has the key "role" twice',
@@ -335,7 +338,7 @@ def test_a_wrong_line_is_named_before_the_model_is_loaded(
     tiny_folder: Path, tmp_path: Path, answers: Path, wrong: str, monkeypatch: pytest.MonkeyPatch
 ):
     prompts = write_lines(tmp_path / "prompts.jsonl", {"id": "a", "prompt": "blue"}, wrong)
-    monkeypatch.setattr(Engine, "load", None)
+    monkeypatch.setattr("augur.batch.job.load", None)
     done = batch(tiny_folder, prompts, answers, "--min-new-tokens", "2")
     assert done.returncode == 2
     number = 2 + wrong.count("\n")
@@ -405,11 +408,14 @@ def test_options_that_do_not_go_with_a_file_are_refused(
         ((prompts, answers, "--json"), "--input takes the place of PROMPT, --json and --n"),
         ((prompts, answers, "Why?"), "--input takes the place of PROMPT"),
         ((prompts, answers, *SAMPLED, "--n", "2"), "--input takes the place of"),
-        ((prompts, prompts), "--output is --input"),
+        ((prompts, prompts), "it is the input, too"),
         ((prompts, tmp_path / "no" / "folder"), f"there is no folder {tmp_path}/no"),
         ((prompts, tmp_path), "not a regular file"),
-        ((chat, answers, "--raw"), f'{chat}:1: --raw does not go with "messages"'),
-        ((chat, answers, "--system", "x"), f'{chat}:1: --system does not go with "messages"'),
+        ((chat, answers, "--raw"), f'{chat}:1: raw text does not go with "messages"'),
+        (
+            (chat, answers, "--system", "x"),
+            f"{chat}:1: a system message does not",
+        ),
         ((prompts, answers, "--stop-token-id", "9999"), f"{prompts}:1: --stop-token-id names"),
     ):
         done = batch(tiny_folder, *arguments)
@@ -441,7 +447,7 @@ def test_the_generation_config_is_for_every_prompt_when_asked_for(
     assert batch(folder, prompts, answers, "--use-generation-config").returncode == 0
     first = read(answers)[0]
     assert first["made_with"]["sampling"]["temperature"] == 0.9
-    given = GivenOptions(temperature=0.9, top_k=20, max_new_tokens=4).options(None)
+    given = decide({"temperature": 0.9, "top_k": 20, "max_new_tokens": 4})
     assert first["seed"] == read_prompts(prompts)[0].options(given.with_seed(0)).sampling.seed
 
 
@@ -477,7 +483,7 @@ def test_ctrl_c_leaves_whole_answers_and_says_how_to_go_on(
     assert batch(tiny_folder, prompts, answers, *SAMPLED).returncode == 0
     whole = answers.read_bytes()
     answers.unlink()
-    generate = Engine.generate
+    generate = LLM.generate
     asked: list[int] = []
 
     def interrupted_at_the_third(*arguments, **more):
@@ -487,7 +493,7 @@ def test_ctrl_c_leaves_whole_answers_and_says_how_to_go_on(
         return generate(*arguments, **more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Engine, "generate", interrupted_at_the_third)
+        patch.setattr(LLM, "generate", interrupted_at_the_third)
         done = batch(tiny_folder, prompts, answers, *SAMPLED)
     assert done.returncode == 130
     assert "the same command goes on" in done.stderr

@@ -73,7 +73,7 @@ def test_a_folder_that_may_not_be_written_in(folder: Path):
     for answers in (inner / "o.jsonl", old):
         said = refused(write_prompts(folder), answers)
         assert f"{inner}/.{answers.name}.lock, which keeps other runs from it, cannot be" in said
-        assert "Permission denied. Give another --output, or allow yourself" in said
+        assert "Permission denied. Give another output, or allow yourself" in said
 
 
 def test_a_folder_that_may_not_be_looked_into(folder: Path):
@@ -106,7 +106,7 @@ def test_a_lock_that_is_another_users(folder: Path):
 @pytest.mark.parametrize("length", [250, 252, 256])
 def test_a_name_too_long_for_the_file_or_its_lock(tmp_path: Path, length: int):
     said = refused(write_prompts(tmp_path), tmp_path / ("o" * length))
-    assert "File name too long. Give another --output with a shorter name" in said
+    assert "File name too long. Give another output with a shorter name" in said
 
 
 def test_what_is_no_regular_file(tmp_path: Path):
@@ -131,7 +131,7 @@ def test_answers_made_with_other_settings_or_of_other_prompts(tmp_path: Path):
     prompts, answers = write_prompts(tmp_path), tmp_path / "o.jsonl"
     answer = {"format": "augur-answer/1", "id": 1, "prompt_sha256": "", "made_with": {"raw": False}}
     answers.write_text(json.dumps(answer) + "\n")
-    assert "line 1 of --input asks something else" in refused(prompts, answers)
+    assert "line 1 of the input asks something else" in refused(prompts, answers)
     answer["prompt_sha256"] = read_prompts(prompts)[0].sha256
     answers.write_text(json.dumps(answer) + "\n")
     assert "raw was false and is true" in refused(prompts, answers, "--raw")
@@ -140,7 +140,7 @@ def test_answers_made_with_other_settings_or_of_other_prompts(tmp_path: Path):
 def test_a_line_that_does_not_go_with_the_options(tmp_path: Path):
     prompts = write_prompts(tmp_path, seed=1)
     said = refused(prompts, tmp_path / "o.jsonl")
-    assert f"{prompts}:1: it has a seed, and without --temperature" in said
+    assert f"{prompts}:1: it has a seed, and without a temperature" in said
 
 
 def test_a_model_that_is_not_found_leaves_nothing_behind(tmp_path: Path):

@@ -26,11 +26,11 @@ def a_console_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # What each program calls first, and how it is called.
 PROGRAMS = {
-    "run_prompt": ("choose_device", ["Why?"]),
-    "chat": ("choose_device", []),
-    "download_weights": ("resolve_model", []),
-    "bench": ("choose_device", []),
-    "parity": ("read_prompts", ["record"]),
+    "run_prompt": ("augur.devices.choose_device", ["Why?"]),
+    "chat": ("augur.devices.choose_device", []),
+    "download_weights": ("augur.sources.resolve_model", []),
+    "bench": ("augur_apps.bench.choose_device", []),
+    "parity": ("augur_apps.parity.read_prompts", ["record"]),
 }
 
 
@@ -44,7 +44,7 @@ def ended(
 
     module = importlib.import_module(f"augur_apps.{program}")
     first, arguments = PROGRAMS[program]
-    monkeypatch.setattr(module, first, fail)
+    monkeypatch.setattr(first, fail)
     return CliRunner().invoke(module.app, [*arguments, *options])
 
 

@@ -59,7 +59,7 @@ def test_an_absurd_number_of_new_tokens_is_refused_before_anything_is_allocated(
 )
 def test_a_device_that_this_machine_lacks_is_refused(tiny_folder: Path, name: str) -> None:
     said = refused("Why?", "--model", tiny_folder, "--device", name)
-    assert f"--device {name}" in said
+    assert f"--device is {name!r}" in said
 
 
 def test_the_only_cpu_has_two_names(tiny_folder: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from augur.engine import Engine
+from augur.llm import LLM, load
 from augur_gen import SamplingParams, StopConditions, generate
 from augur_proof.tiny_checkpoint import write_tiny_checkpoint
 from program_run import COMPUTING, run_in_process, run_program
@@ -30,13 +30,13 @@ def answer(folder: Path, *arguments: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def engine(tiny_folder: Path) -> Engine:
-    return Engine.load(tiny_folder, device=torch.device("cpu"), dtype=torch.float32)
+def engine(tiny_folder: Path) -> LLM:
+    return load(tiny_folder, device="cpu", dtype="float32")
 
 
-def token_ids(engine: Engine, params: SamplingParams, max_new_tokens: int = 12) -> list[int]:
+def token_ids(engine: LLM, params: SamplingParams, max_new_tokens: int = 12) -> list[int]:
     stop = StopConditions(max_new_tokens, engine.eos_token_ids)
-    prompt_token_ids = engine.encode_prompt(PROMPT, raw=True)
+    prompt_token_ids = engine.encode(PROMPT, raw=True)
     return generate(engine.model, prompt_token_ids, stop, sampler=params).run().token_ids
 
 
@@ -57,7 +57,7 @@ CHANGES: dict[str, tuple[SamplingParams, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("given", CHANGES)
 def test_each_option_does_to_the_text_what_the_parameter_does(
-    tiny_folder: Path, engine: Engine, given: str
+    tiny_folder: Path, engine: LLM, given: str
 ):
     before, change = CHANGES[given]
     base = ["--temperature", "1", "--seed", "11"] if before is DRAWN else []
@@ -72,7 +72,7 @@ def test_each_option_does_to_the_text_what_the_parameter_does(
     assert set(figures["sampling"]) == {field.name for field in dataclasses.fields(SamplingParams)}
 
 
-def test_without_options_the_choice_is_the_raw_argmax(tiny_folder: Path, engine: Engine):
+def test_without_options_the_choice_is_the_raw_argmax(tiny_folder: Path, engine: LLM):
     figures = answer(tiny_folder, "--max-new-tokens", "6")
     assert figures["sampling"] == {
         "temperature": 0,
@@ -86,7 +86,7 @@ def test_without_options_the_choice_is_the_raw_argmax(tiny_folder: Path, engine:
         "seed": None,
         "logprobs": None,
     }
-    sequence = engine.encode_prompt(PROMPT, raw=True)
+    sequence = engine.encode(PROMPT, raw=True)
     for token_id in figures["token_ids"]:
         assert token_id == int(engine.model(torch.tensor([sequence]))[0, -1].argmax())
         sequence.append(token_id)
@@ -134,7 +134,7 @@ def test_n_samples_as_text_end_with_a_line_each(tiny_folder: Path):
         assert said in done.stderr
 
 
-def test_logprobs_are_those_of_the_models_own_logits(tiny_folder: Path, engine: Engine):
+def test_logprobs_are_those_of_the_models_own_logits(tiny_folder: Path, engine: LLM):
     # A penalty and a temperature change the choice, and not what is reported.
     asked = ("--logprobs", "3", "--temperature", "0.7", "--seed", "1", "--presence-penalty", "1")
     figures = answer(tiny_folder, "--max-new-tokens", "7", *asked)
@@ -239,7 +239,7 @@ QWEN = {
 }
 
 
-def test_the_generation_config_acts_only_when_asked_for(tmp_path: Path, engine: Engine):
+def test_the_generation_config_acts_only_when_asked_for(tmp_path: Path, engine: LLM):
     folder = with_generation_config(tmp_path / "penalty", repetition_penalty=1.5)
     plain = answer(folder, "--max-new-tokens", "12")["token_ids"]
     assert plain == token_ids(engine, GREEDY)
@@ -308,8 +308,8 @@ UNSUPPORTED = [
     ({"top_p": 2}, "top_p is 2"),
     ({"max_new_tokens": "3"}, "max_new_tokens is '3'"),
     ({"max_new_tokens": 0}, "max_new_tokens is 0"),
-    ({"stop_strings": [""]}, "a stop string is ''"),
-    ({"stop_strings": 5}, "a stop string is 5"),
+    ({"stop_strings": [""]}, "stop_strings has ''"),
+    ({"stop_strings": 5}, "stop_strings has 5"),
 ]
 
 

@@ -108,8 +108,8 @@ def test_a_limit_of_time_ends_the_text_after_at_least_one_token(speaking_folder:
 
 
 WRONG = {
-    ("--stop", ""): "--stop is ''",
-    ("--stop", "caf\udce9"): "--stop is 'caf\\udce9', expected characters that UTF-8 has",
+    ("--stop", ""): "--stop has ''",
+    ("--stop", "caf\udce9"): "--stop has 'caf\\udce9', expected characters that UTF-8 has",
     ("--stop-token-id", "-1"): "--stop-token-id",
     ("--stop-token-id", "99999"): "--stop-token-id names token 99999; the model's vocabulary is 0",
     ("--min-new-tokens", "-1"): "--min-new-tokens is -1",

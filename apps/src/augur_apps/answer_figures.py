@@ -2,20 +2,18 @@
 
 from typing import Any
 
+from augur import LLM, TextResult
 from augur.devices import dtype_name
-from augur.engine import Engine
 from augur.generation_json import logprobs_json, sampling_json
 from augur.memory import peak_memory_bytes
 from augur.memory_plan import MemoryPlan, gigabytes
-from augur_gen import TextResult
 
 
 def figures_of(
     model: str,
-    engine: Engine,
+    llm: LLM,
     prompt_token_ids: list[int],
     result: TextResult,
-    *,
     max_new_tokens: int,
 ) -> dict[str, Any]:
     """The answer and all its figures, in JSON's types; seconds, tokens/s and bytes.
@@ -23,28 +21,28 @@ def figures_of(
     `max_new_tokens` is what was asked for: the cache had room for so many.
     """
     timings = result.generation.timings
-    plan = MemoryPlan(engine.model.config, len(prompt_token_ids) + max_new_tokens)
+    plan = MemoryPlan(llm.model.config, len(prompt_token_ids) + max_new_tokens)
     return {
         "model": model,
-        "device": str(engine.model.device),
-        "dtype": dtype_name(engine.model.dtype),
-        "attention": engine.attention,
+        "device": str(llm.model.device),
+        "dtype": dtype_name(llm.model.dtype),
+        "attention": llm.attention,
         "sampling": sampling_json(result.generation.sampling),
         "prompt_token_ids": prompt_token_ids,
         "token_ids": result.token_ids,
-        "logprobs": logprobs_json(engine.tokenizer, result.generation.logprobs),
+        "logprobs": logprobs_json(llm.tokenizer, result.generation.logprobs),
         "text": result.text,
         "finish_reason": result.finish_reason or "interrupted",
         "stop_string": result.stop_string,
-        "load_s": engine.load_s,
+        "load_s": llm.load_s,
         "ttft_s": timings.ttft_s,
         "prefill_s": timings.prefill_s,
         "prefill_tokens_per_s": timings.prefill_tokens_per_s,
         "decode_s": timings.decode_s,
         "decode_tokens_per_s": timings.decode_tokens_per_s,
-        "weight_bytes": plan.weight_bytes(engine.model.dtype),
-        "cache_bytes": plan.cache_bytes(engine.model.dtype),
-        "peak_memory_bytes": peak_memory_bytes(engine.model.device),
+        "weight_bytes": plan.weight_bytes(llm.model.dtype),
+        "cache_bytes": plan.cache_bytes(llm.model.dtype),
+        "peak_memory_bytes": peak_memory_bytes(llm.model.device),
     }
 
 

@@ -11,12 +11,12 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+import augur_apps.option_types as option
 from augur.devices import DTypeName, choose_device
-from augur.engine import read_config
-from augur.model_source import resolve_model
+from augur.loading import read_config
+from augur.sources import resolve_model
 from augur_apps.console import (
     EXIT_FAILURE,
-    MODEL_HELP,
     Debug,
     clear_errors,
     progress_bars,
@@ -51,7 +51,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def main(
-    model: Annotated[str, typer.Option(help=MODEL_HELP)] = DEFAULT_MODEL,
+    model: Annotated[str, typer.Option(help=option.MODEL_HELP)] = DEFAULT_MODEL,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="In each timed run.")] = 32,
     prompt_tokens: Annotated[
         int | None,

@@ -6,30 +6,14 @@ from typing import Annotated
 import typer
 
 import augur_apps.option_types as option
-from augur.context import DEFAULT_CONTEXT
-from augur.conversation import Conversation, WhenFull
-from augur.devices import choose_device, choose_dtype, dtype_name
-from augur.engine import Engine
-from augur.generation_options import GivenOptions
-from augur.model_source import resolve_model
-from augur_apps.chatting.commands import go_on_from
-from augur_apps.chatting.lines import open_lines
-from augur_apps.chatting.session import HINT, run_session
-from augur_apps.chatting.shown import say
-from augur_apps.chatting.talk import Talk
-from augur_apps.chatting.talk_file import read_talk
 from augur_apps.console import Debug, clear_errors, progress_bars
-from augur_weights import DEFAULT_MODEL
-
-MAX_NEW_TOKENS = 512
-
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def main(
-    model: option.Model = DEFAULT_MODEL,
+    model: option.Model = None,
     system: Annotated[
         str | None, typer.Option(help="The system message; it replaces that of --load.")
     ] = None,
@@ -38,11 +22,11 @@ def main(
         typer.Option(
             min=1,
             help="Tokens that fit: the conversation and the answer under way.",
-            show_default=f"{DEFAULT_CONTEXT}, or the model's positions where they are fewer",
+            show_default="4096, or the model's positions where they are fewer",
         ),
     ] = None,
     when_full: Annotated[
-        WhenFull,
+        option.WhenFull,
         typer.Option(
             help="Where the next answer may not fit: refuse says so, drop leaves out the oldest "
             "messages and says which."
@@ -78,33 +62,30 @@ def main(
     In a terminal lines can be edited; from a pipe they are taken one by one. An answer takes 512
     tokens at most, unless --max-new-tokens or the generation config says otherwise.
     """
+    values = dict(locals())
+    import augur  # noqa: PLC0415  (what is only asked for help does not wait for torch)
+    from augur.conversation import DEFAULT_MAX_NEW_TOKENS  # noqa: PLC0415
+    from augur.devices import choose_device, choose_dtype, dtype_name  # noqa: PLC0415
+    from augur.options import check_options  # noqa: PLC0415
+    from augur_apps.chatting.commands import go_on_from  # noqa: PLC0415
+    from augur_apps.chatting.lines import open_lines  # noqa: PLC0415
+    from augur_apps.chatting.session import HINT, run_session  # noqa: PLC0415
+    from augur_apps.chatting.shown import say  # noqa: PLC0415
+    from augur_apps.chatting.talk import Talk  # noqa: PLC0415
+    from augur_apps.chatting.talk_file import read_talk  # noqa: PLC0415
+    from augur_weights import DEFAULT_MODEL  # noqa: PLC0415
+
     with clear_errors(debug=debug):
-        given = GivenOptions(
-            max_new_tokens=max_new_tokens,
-            min_new_tokens=min_new_tokens,
-            stop=stop,
-            stop_token_id=stop_token_id,
-            max_time=max_time,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            min_p=min_p,
-            repetition_penalty=repetition_penalty,
-            presence_penalty=presence_penalty,
-            frequency_penalty=frequency_penalty,
-            logit_bias=logit_bias,
-            seed=seed,
-            use_generation_config=use_generation_config,
-            default_max_new_tokens=MAX_NEW_TOKENS,
-        )
+        given = option.given(values)
+        check_options(given)
         loaded = () if load_file is None else read_talk(load_file)
-        chosen_device = choose_device(device)
-        chosen_dtype = choose_dtype(dtype, chosen_device)
+        choose_dtype(dtype, choose_device(device))  # refused before anything is fetched
         with progress_bars() as progress:
-            folder = resolve_model(model, progress=progress)
-        options = given.options(folder)
-        engine = Engine.load(folder, device=chosen_device, dtype=chosen_dtype, attention=attention)
-        conversation = Conversation(engine, context, when_full=when_full, thinking=thinking)
+            llm = augur.load(
+                model, device=device, dtype=dtype, attention=attention, progress=progress
+            )
+        options = llm.options(DEFAULT_MAX_NEW_TOKENS, **given)
+        conversation = llm.conversation(context=context, when_full=when_full, thinking=thinking)
         conversation.check_options(options)
         lines = open_lines()
         talk = Talk(conversation, options, lines.is_interactive)
@@ -113,8 +94,8 @@ def main(
         if system is not None:
             conversation.set_system(system)
         say(
-            f"{model} on {chosen_device} in {dtype_name(chosen_dtype)}, {engine.attention} | "
-            f"load {engine.load_s:.2f} s | context {conversation.context} tokens, "
+            f"{model or DEFAULT_MODEL} on {llm.model.device} in {dtype_name(llm.model.dtype)}, "
+            f"{llm.attention} | load {llm.load_s:.2f} s | context {conversation.context} tokens, "
             f"{conversation.cache_bytes / 1e6:.1f} MB"
         )
         if lines.is_interactive:

@@ -6,20 +6,18 @@ import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import torch
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
 
-from augur.devices import DeviceError
-from augur.engine import PromptError
-from augur_gen import GenerationError
-from augur_model import ModelError
-from augur_tok import TokenizerError
-from augur_weights import Progress, WeightsError, one_line
+from augur_apps.option_types import spelled
+from augur_files import one_line
+
+if TYPE_CHECKING:
+    from augur_weights import Progress
 
 EXIT_FAILURE = 1
 EXIT_WRONG_INPUT = 2
@@ -29,20 +27,9 @@ EXIT_INTERRUPTED = 130
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 """Every program has it, and hands it to `clear_errors`."""
 
-MODEL_HELP = "Hub id (org/name or org/name@revision), folder, .gguf file, or the embedded default."
-
 # stdout belongs to the result; everything said to the person goes here. No emoji: rich would make
 # one of the ":x:" in "--device cpu:x: ...".
 stderr = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
-
-_WRONG_INPUT = (
-    WeightsError,
-    TokenizerError,
-    ModelError,
-    GenerationError,
-    DeviceError,
-    PromptError,
-)
 
 
 @contextmanager
@@ -62,14 +49,10 @@ def clear_errors(*wrong_input: type[Exception], debug: bool = False) -> Iterator
     if isinstance(sys.stdout, TextIOWrapper):
         # Text in any script goes out, whatever the locale.
         sys.stdout.reconfigure(encoding="utf-8", errors="replace")
-    expected: tuple[type[Exception], ...] = (*_WRONG_INPUT, *wrong_input)
     try:
         yield
     except (typer.BadParameter, typer.Exit, typer.Abort):
         raise  # typer says these itself
-    except expected as error:
-        _say("error: ", error, debug)
-        raise SystemExit(EXIT_WRONG_INPUT) from error
     except KeyboardInterrupt as error:
         stderr.print("interrupted")
         raise SystemExit(EXIT_INTERRUPTED) from error
@@ -78,11 +61,14 @@ def clear_errors(*wrong_input: type[Exception], debug: bool = False) -> Iterator
         if sys.stderr is not None:
             sys.stderr.close()
         raise SystemExit(EXIT_FAILURE) from None
-    except OSError as error:
-        _say("error: ", error, debug)
-        _drop_stdout()
-        raise SystemExit(EXIT_FAILURE) from error
     except Exception as error:
+        if isinstance(error, (*_errors_of_packages(), *wrong_input)):
+            _say("error: ", error, debug)
+            raise SystemExit(EXIT_WRONG_INPUT) from error
+        if isinstance(error, OSError):
+            _say("error: ", error, debug)
+            _drop_stdout()
+            raise SystemExit(EXIT_FAILURE) from error
         if is_out_of_memory(error):
             words = str(error).partition("\n")[0] or "nothing is left"
             told = f"out of memory ({words}). Ask for less, or take a smaller model"
@@ -104,10 +90,25 @@ def _say(kind: str, error: object, debug: bool) -> None:
         for line in traceback.format_exc().rstrip().split("\n"):
             # Indented, so that no line of what it quotes can be taken for a message.
             _write(f"  {one_line(line)}")
-    lines: Iterable[str] = getattr(error, "lines", None) or [str(error)]
+    lines: Iterable[str] = getattr(error, "lines", None) or [told(error)]
     first, *others = lines
     for line in (kind + first, *others):
         _write(one_line(line), style="red")
+
+
+def told(error: object) -> str:
+    """An error's message, its arguments spelled as a person writes them."""
+    return str(error.spelled(spelled)) if hasattr(error, "spelled") else str(error)
+
+
+def _errors_of_packages() -> tuple[type[Exception], ...]:
+    # Here, so that what ends before anything is computed does not wait for torch.
+    from augur_gen import GenerationError  # noqa: PLC0415
+    from augur_model import ModelError  # noqa: PLC0415
+    from augur_tok import TokenizerError  # noqa: PLC0415
+    from augur_weights import WeightsError  # noqa: PLC0415
+
+    return WeightsError, TokenizerError, ModelError, GenerationError
 
 
 def _write(line: str, style: str | None = None) -> None:
@@ -117,6 +118,8 @@ def _write(line: str, style: str | None = None) -> None:
 
 def is_out_of_memory(error: Exception) -> bool:
     """Whether that is what went wrong, on any device."""
+    import torch  # noqa: PLC0415
+
     # torch's allocator for the CPU has no error of its own.
     of_cpu = isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
     return of_cpu or isinstance(error, MemoryError | torch.OutOfMemoryError)
@@ -129,7 +132,7 @@ def _drop_stdout() -> None:
 
 
 @contextmanager
-def progress_bars() -> Iterator[Progress]:
+def progress_bars() -> "Iterator[Progress]":
     """Progress bars on stderr, one for each stage that is reported."""
     columns = (
         TextColumn("{task.description}"),

@@ -2,33 +2,22 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import torch
 import typer
 
-from augur.engine import check_vocabularies, eos_token_ids, read_config
-from augur.generation_options import OptionError
-from augur.memory_plan import MemoryPlan
-from augur.model_source import config_of, resolve_model
+import augur_apps.option_types as option
 from augur_apps.console import (
     EXIT_WRONG_INPUT,
-    MODEL_HELP,
     Debug,
     clear_errors,
     progress_bars,
     say_error,
 )
-from augur_model import QwenForCausalLM
-from augur_tok import Tokenizer
-from augur_weights import (
-    DEFAULT_MODEL,
-    Checkpoint,
-    check_fit,
-    one_line,
-    resolve_config,
-    verify,
-)
+from augur_files import one_line
+
+if TYPE_CHECKING:
+    from augur_weights import Checkpoint
 
 app = typer.Typer(add_completion=False)
 
@@ -36,9 +25,9 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def main(
     model: Annotated[
-        str,
-        typer.Argument(help=MODEL_HELP),
-    ] = DEFAULT_MODEL,
+        str | None,
+        typer.Argument(help=option.MODEL_HELP, show_default=option.MODEL_DEFAULT),
+    ] = None,
     verify_all: Annotated[
         bool,
         typer.Option(
@@ -69,14 +58,19 @@ def main(
     debug: Debug = False,
 ) -> None:
     """Fetch MODEL if it is not here yet, and check its files; or tell what memory it takes."""
+    from augur.errors import OptionError  # noqa: PLC0415  (help does not wait for torch)
+    from augur.sources import resolve_model  # noqa: PLC0415
+    from augur_weights import DEFAULT_MODEL, verify  # noqa: PLC0415
+
     with clear_errors(debug=debug):
+        model = model or DEFAULT_MODEL
         if plan:
             if verify_all:
-                raise OptionError("--plan fetches no weights to --verify; give one of the two")
+                raise OptionError("{plan} fetches no weights to {verify}; give one of the two")
             _plan(model, context, as_json)
             return
         if context is not None or as_json:
-            raise OptionError("--context and --json go with --plan; add it, or leave them out")
+            raise OptionError("{context} and {json} go with {plan}; add it, or leave them out")
         with progress_bars() as progress:
             folder = resolve_model(model, progress=progress)
             verification = verify(folder, progress=progress) if verify_all else None
@@ -97,6 +91,10 @@ def main(
 
 
 def _plan(model: str, context: int | None, as_json: bool) -> None:
+    from augur import MemoryPlan  # noqa: PLC0415
+    from augur.sources import config_of  # noqa: PLC0415
+    from augur_weights import resolve_config  # noqa: PLC0415
+
     with progress_bars() as progress:
         found = resolve_config(model, progress=progress)
     plan = MemoryPlan.of(config_of(model, found), context)
@@ -106,8 +104,15 @@ def _plan(model: str, context: int | None, as_json: bool) -> None:
         print(f"model       {one_line(model)}\n{plan.as_text()}")
 
 
-def _usable(folder: Path, *, compare_tied: bool) -> Checkpoint:
+def _usable(folder: Path, *, compare_tied: bool) -> "Checkpoint":
     """Check all that the programs which run a model ask of its folder, but for room in memory."""
+    import torch  # noqa: PLC0415
+
+    from augur.loading import check_vocabularies, eos_token_ids, read_config  # noqa: PLC0415
+    from augur_model import QwenForCausalLM  # noqa: PLC0415
+    from augur_tok import Tokenizer  # noqa: PLC0415
+    from augur_weights import Checkpoint, check_fit  # noqa: PLC0415
+
     checkpoint = Checkpoint(folder)
     with torch.device("meta"):
         model = QwenForCausalLM(read_config(checkpoint))

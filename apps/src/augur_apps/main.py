@@ -1,6 +1,7 @@
 """How a program starts: as a script of `apps/`, or as a verb of `augur`."""
 
 import signal
+import sys
 from importlib import import_module
 
 import typer
@@ -24,12 +25,20 @@ def start(program: str) -> None:
 def augur() -> None:
     """Run the program that the first argument names: `augur run "Why is the sky blue?"`."""
     _leave_ctrl_c_to_the_system()
-    app = typer.Typer(
-        help="The oracle for Qwen inference.", no_args_is_help=True, add_completion=False
-    )
-    for verb, program in PROGRAMS.items():
-        app.add_typer(_app(program), name=verb)
+    app = typer.Typer(no_args_is_help=True, add_completion=False)
+    app.callback()(_augur)
+    asked = PROGRAMS.keys() & set(sys.argv[1:2]) or PROGRAMS  # no other has to be imported
+    for verb in filter(asked.__contains__, PROGRAMS):
+        module = import_module(f"augur_apps.{PROGRAMS[verb]}")
+        if hasattr(module, "main"):
+            app.command(verb)(module.main)
+        else:
+            app.add_typer(module.app, name=verb)
     app()
+
+
+def _augur() -> None:
+    """The oracle for Qwen inference."""
 
 
 def _app(program: str) -> typer.Typer:

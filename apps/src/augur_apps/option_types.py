@@ -1,20 +1,29 @@
 """The options that programs share, declared once: names, help and what a command line may hold.
 
-Whether values are in their ranges, and go together, is for `GivenOptions` to say.
+Whether values are in their ranges, and go together, is for `augur.options` to say. Nothing heavy is
+imported here: `--help` is not to wait for torch.
 """
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from augur.attention_choice import ATTENTION_DEFAULT, ATTENTION_HELP, AttentionName
-from augur.devices import DTypeName
-from augur_apps.console import MODEL_HELP
+if TYPE_CHECKING:
+    from augur import Options
+
+# As augur has them.
+AttentionName = Literal["eager", "eager-f32", "sdpa"]
+DTypeName = Literal["float32", "bfloat16", "float16"]
+WhenFull = Literal["refuse", "drop"]
 
 _CHOICE = "Choosing tokens"
 _ENDING = "Ending the text"
 
-Model = Annotated[str, typer.Option(help=MODEL_HELP)]
+MODEL_HELP = "Hub id (org/name or org/name@revision), folder, .gguf file, or the embedded default."
+MODEL_DEFAULT = "the embedded default"
+
+Model = Annotated[str | None, typer.Option(help=MODEL_HELP, show_default=MODEL_DEFAULT)]
 Device = Annotated[
     str | None,
     typer.Option(help="cuda, cuda:1, mps or cpu.", show_default="the first of them there is"),
@@ -27,7 +36,12 @@ DType = Annotated[
     ),
 ]
 Attention = Annotated[
-    AttentionName | None, typer.Option(help=ATTENTION_HELP, show_default=ATTENTION_DEFAULT)
+    AttentionName | None,
+    typer.Option(
+        help="eager is the bit-exact reference; eager-f32 computes attention in float32, where "
+        "scores that float16 cannot hold do not overflow; sdpa is fused and close to both.",
+        show_default="eager, and for float16 eager-f32",
+    ),
 ]
 Thinking = Annotated[
     bool | None,
@@ -171,3 +185,57 @@ UseGenerationConfig = Annotated[
         rich_help_panel=_CHOICE,
     ),
 ]
+
+# Options whose name is not that of the argument with "--" before it and "-" in it.
+_SPELLED = {
+    "stop_strings": "--stop",
+    "stop_token_ids": "--stop-token-id",
+    "max_time_s": "--max-time",
+    "thinking": "--thinking and --no-thinking",
+    "retry": "/retry",
+    "reset": "/reset",
+}
+
+
+def spelled(argument: str) -> str:
+    """How a person writes what is called so in Python."""
+    return _SPELLED.get(argument, "--" + argument.replace("_", "-"))
+
+
+def given(values: Mapping[str, Any]) -> "Options":
+    """What the options of a command line ask for, under Python's names.
+
+    Args:
+        values: every argument of the program; those of other kinds are passed over.
+
+    Raises:
+        OptionError: `--logit-bias` is not well formed.
+    """
+    from augur import Options  # noqa: PLC0415  (it brings torch)
+
+    in_python = {option.strip("-").replace("-", "_"): name for name, option in _SPELLED.items()}
+    options = {in_python.get(name, name): value for name, value in values.items()}
+    if options.get("logit_bias"):
+        options["logit_bias"] = _biases(options["logit_bias"])
+    names = [name for name in Options.__annotations__ if options.get(name) not in (None, [])]
+    return cast("Options", {name: options[name] for name in names})
+
+
+def _biases(entries: list[str]) -> dict[int, float]:
+    from augur import OptionError  # noqa: PLC0415
+
+    biases: dict[int, float] = {}
+    for entry in entries:
+        token_id, _, value = entry.partition("=")
+        try:
+            bias = {int(token_id): float(value)}
+        except ValueError:
+            raise OptionError(
+                "{logit_bias} is %r, expected ID=VALUE, such as 151645=-2.5, or ID=-inf to forbid "
+                "a token",
+                entry,
+            ) from None
+        if biases.keys() & bias.keys():
+            raise OptionError("{logit_bias} names token %s twice; give it once", token_id)
+        biases |= bias
+    return biases

@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+import augur_apps.option_types as option
 from augur.attention_choice import AttentionName
 from augur.devices import DTypeName
 from augur_apps.console import (
     EXIT_FAILURE,
-    MODEL_HELP,
     Debug,
     clear_errors,
     progress_bars,
@@ -61,7 +61,7 @@ def _finite(value: float | None) -> float | None:
     return value
 
 
-Model = Annotated[str, typer.Option(help=MODEL_HELP)]
+Model = Annotated[str, typer.Option(help=option.MODEL_HELP)]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 or mps; bits are promised on cpu.")]
 Attention = Annotated[AttentionName | None, typer.Option(help="augur's.", show_default="eager")]
 OpsSpec = Annotated[
@@ -109,7 +109,9 @@ def record(
 
 @app.command()
 def check(
-    model: Annotated[str | None, typer.Option(help=MODEL_HELP, show_default="the truth's")] = None,
+    model: Annotated[
+        str | None, typer.Option(help=option.MODEL_HELP, show_default="the truth's")
+    ] = None,
     truth: Annotated[
         Path | None,
         typer.Option(help="A ground-truth file.", show_default="transformers, run now"),

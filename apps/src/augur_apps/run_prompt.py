@@ -3,19 +3,11 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import augur_apps.option_types as option
-from augur.attention_choice import choose_attention
-from augur.batch.errors import BatchError
-from augur.batch.job import Job, run_batch
-from augur.devices import choose_device, choose_dtype
-from augur.engine import PREFILL_CHUNK, Engine, PromptError
-from augur.generation_options import GenerationOptions, GivenOptions, OptionError
-from augur.model_source import resolve_model
-from augur_apps.answer_figures import figures_line, figures_of
 from augur_apps.console import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,
@@ -24,8 +16,9 @@ from augur_apps.console import (
     progress_bars,
     stderr,
 )
-from augur_gen import TextResult
-from augur_weights import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from augur import Options, TextResult, TextStream
 
 _BATCH = "Many prompts"
 _MAX_PROMPT_BYTES = 64 * 1024**2  # more than any context holds
@@ -39,7 +32,7 @@ def main(
     prompt: Annotated[
         str | None, typer.Argument(help="The prompt; left out or -, it is read from stdin.")
     ] = None,
-    model: option.Model = DEFAULT_MODEL,
+    model: option.Model = None,
     raw: Annotated[
         bool,
         typer.Option(
@@ -52,13 +45,14 @@ def main(
     dtype: option.DType = None,
     attention: option.Attention = None,
     prefill_chunk: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=1,
             help="Feed a long prompt so many tokens at a time: memory then grows with its length, "
             "not with the square.",
+            show_default="1024",
         ),
-    ] = PREFILL_CHUNK,
+    ] = None,
     as_json: Annotated[
         bool,
         typer.Option(
@@ -128,73 +122,50 @@ def main(
     A file's answers are seeded one by one, by --seed (0 if not given) and the line's id, so a run
     that was broken off and taken up again gives the file that an undisturbed one gives.
     """
+    values = dict(locals())
+    import augur  # noqa: PLC0415  (what is only asked for help does not wait for torch)
+    from augur.batch.errors import BatchError  # noqa: PLC0415
+    from augur.devices import choose_device, choose_dtype  # noqa: PLC0415
+    from augur.llm import PREFILL_CHUNK  # noqa: PLC0415
+    from augur.options import check_options  # noqa: PLC0415
+    from augur.sources import resolve_model  # noqa: PLC0415
+    from augur_apps.answer_figures import figures_line, figures_of  # noqa: PLC0415
+    from augur_weights import DEFAULT_MODEL  # noqa: PLC0415
+
     with clear_errors(BatchError, debug=debug):
-        given = GivenOptions(
-            max_new_tokens=max_new_tokens,
-            min_new_tokens=min_new_tokens,
-            stop=stop,
-            stop_token_id=stop_token_id,
-            max_time=max_time,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            min_p=min_p,
-            repetition_penalty=repetition_penalty,
-            presence_penalty=presence_penalty,
-            frequency_penalty=frequency_penalty,
-            logit_bias=logit_bias,
-            seed=seed,
-            logprobs=logprobs,
-            use_generation_config=use_generation_config,
-        )
-        chosen_device = choose_device(device)
-        chosen_dtype = choose_dtype(dtype, chosen_device)
-        attention = choose_attention(attention, chosen_dtype)
+        model = model or DEFAULT_MODEL
+        given = option.given(values)
+        check_options(given)
+        choose_dtype(dtype, choose_device(device))  # refused before anything is fetched
         if raw and (system is not None or thinking is not None):
             beside = "a system message" if system is not None else "a choice about thinking"
-            raise OptionError(f"--raw goes without a chat template, to which {beside} belongs")
-        if input_file is not None or output_file is not None:
-            if input_file is None or output_file is None:
-                raise OptionError("--input and --output go together; give both")
-            if prompt is not None or as_json or num_samples > 1:
-                raise OptionError(
-                    "--input takes the place of PROMPT, --json and --n; leave them out"
-                )
-            job = Job(
-                input=input_file,
-                output=output_file,
-                model=model,
-                device=chosen_device,
-                dtype=chosen_dtype,
-                attention=attention,
-                raw=raw,
-                system=system,
-                thinking=thinking,
-                prefill_chunk=prefill_chunk,
-                given=given,
+            raise augur.OptionError(
+                "{raw} goes without a chat template, to which %s belongs", beside
             )
-            _answer_all(job)
+        if input_file is not None or output_file is not None:
+            _answer_file(values, given)
             return
         if logprobs is not None and not as_json:
-            raise OptionError("--logprobs are told by --json alone; give both")
-        given.check_samples(num_samples)
+            raise augur.OptionError("{logprobs} are told by {json} alone; give both")
+        is_greedy = temperature == 0 or (temperature is None and not use_generation_config)
+        if num_samples > 1 and is_greedy:
+            raise _same_samples(num_samples)
         text_in = _read_prompt(prompt)
         with progress_bars() as progress:
             folder = resolve_model(model, progress=progress)
-        samples = given.options(folder).samples(num_samples)
-        engine = Engine.load(folder, device=chosen_device, dtype=chosen_dtype, attention=attention)
-        prompt_token_ids = engine.encode_prompt(text_in, raw=raw, system=system, thinking=thinking)
-        for number, sample in enumerate(samples, start=1):
+        llm = augur.load(folder, device=device, dtype=dtype, attention=attention)
+        options = llm.options(**given)
+        if num_samples > 1 and not options.is_random:
+            raise _same_samples(num_samples)
+        token_ids = llm.encode(text_in, raw=raw, system=system, thinking=thinking)
+        for number, sample in enumerate(options.samples(num_samples), start=1):
             if num_samples > 1:
                 stderr.print(f"sample {number} of {num_samples}", style="bold")
-            result = _answer(
-                engine, prompt_token_ids, sample, chunk_size=prefill_chunk, stream=not as_json
-            )
+            text = llm.generate(token_ids, sample, chunk_size=prefill_chunk or PREFILL_CHUNK)
+            result = _answer(text, stream=not as_json)
             if not as_json and (num_samples > 1 or sys.stdout.isatty()):
                 print(flush=True)  # one text into a pipe or file goes alone, with nothing after it
-            figures = figures_of(
-                model, engine, prompt_token_ids, result, max_new_tokens=sample.max_new_tokens
-            )
+            figures = figures_of(model, llm, token_ids, result, sample.max_new_tokens)
             if as_json:
                 print(json.dumps(figures, ensure_ascii=False, allow_nan=False), flush=True)
             stderr.print(figures_line(figures), style="dim", markup=False)
@@ -202,7 +173,19 @@ def main(
                 raise SystemExit(EXIT_INTERRUPTED)
 
 
+def _same_samples(num_samples: int) -> Exception:
+    from augur import OptionError  # noqa: PLC0415
+
+    return OptionError(
+        "{n} is %d, and without a temperature all texts would be the same. Give {temperature} "
+        "above 0, or leave {n} out",
+        num_samples,
+    )
+
+
 def _read_prompt(prompt: str | None) -> str:
+    from augur import PromptError  # noqa: PLC0415
+
     if prompt is not None and prompt != "-":
         return prompt
     if sys.stdin is None or (prompt is None and sys.stdin.isatty()):
@@ -221,7 +204,34 @@ def _read_prompt(prompt: str | None) -> str:
     return text.removesuffix("\r\n") if text.endswith("\r\n") else text.removesuffix("\n")
 
 
-def _answer_all(job: Job) -> None:
+def _answer_file(values: dict[str, Any], given: "Options") -> None:
+    """Answer every line of a file; `values` are the program's arguments."""
+    from augur import OptionError  # noqa: PLC0415
+    from augur.attention_choice import choose_attention  # noqa: PLC0415
+    from augur.batch.job import Job, run_batch  # noqa: PLC0415
+    from augur.devices import choose_device, choose_dtype, dtype_name  # noqa: PLC0415
+    from augur.llm import PREFILL_CHUNK  # noqa: PLC0415
+    from augur_weights import DEFAULT_MODEL  # noqa: PLC0415
+
+    if values["input_file"] is None or values["output_file"] is None:
+        raise OptionError("{input} and {output} go together; give both")
+    if values["prompt"] is not None or values["as_json"] or values["num_samples"] > 1:
+        raise OptionError("{input} takes the place of PROMPT, {json} and {n}; leave them out")
+    device = choose_device(values["device"])
+    dtype = choose_dtype(values["dtype"], device)
+    job = Job(
+        input=values["input_file"],
+        output=values["output_file"],
+        model=values["model"] or DEFAULT_MODEL,
+        device=str(device),
+        dtype=dtype_name(dtype),
+        attention=choose_attention(values["attention"], dtype),
+        raw=values["raw"],
+        system=values["system"],
+        thinking=values["thinking"],
+        prefill_chunk=values["prefill_chunk"] or PREFILL_CHUNK,
+        given=given,
+    )
     try:
         with progress_bars() as progress:
             outcome = run_batch(job, progress)
@@ -243,16 +253,8 @@ def _answer_all(job: Job) -> None:
         raise SystemExit(EXIT_FAILURE)
 
 
-def _answer(
-    engine: Engine,
-    prompt_token_ids: list[int],
-    options: GenerationOptions,
-    *,
-    chunk_size: int,
-    stream: bool,
-) -> TextResult:
+def _answer(text: "TextStream", *, stream: bool) -> "TextResult":
     """Generate, writing pieces to stdout if asked; Ctrl-C keeps what there is."""
-    text = engine.generate(prompt_token_ids, options, chunk_size=chunk_size)
 
     def emit(piece: str) -> None:
         if stream:

@@ -21,8 +21,8 @@ WRONG = [
     ("temperature", True, "0 for greedy"),
     ("temperature", "1", "0 for greedy"),
     ("temperature", None, "0 for greedy"),
-    ("top_k", 0, "from 1 up, or None"),
-    ("top_k", -1, "from 1 up, or None"),
+    ("top_k", 0, "from 1 up"),
+    ("top_k", -1, "from 1 up"),
     ("top_k", 2.0, "an integer"),
     ("top_k", True, "an integer"),
     ("top_p", -0.01, "from 0 to 1"),
@@ -53,7 +53,7 @@ WRONG = [
     ("seed", -1, "from 0 to 2"),
     ("seed", 2**32, "from 0 to 2"),
     ("seed", 1.0, "an integer"),
-    ("logprobs", -1, "from 0 up, or None"),
+    ("logprobs", -1, "from 0 up"),
     ("logprobs", True, "an integer"),
 ]
 

@@ -121,20 +121,18 @@ def test_without_stop_strings_everything_passes_at_once():
 
 @pytest.mark.parametrize("strings", [[""], ["a", ""], [b"a"], [None], [5]], ids=repr)
 def test_what_is_no_string_or_empty_is_refused(strings):
-    with pytest.raises(GenerationError, match=r"a stop string is .* at least one character"):
+    with pytest.raises(GenerationError, match=r"stop_strings has .* at least one character"):
         StopStrings(strings)
 
 
 @pytest.mark.parametrize("string", ["caf\udce9", "\ud83d"], ids=ascii)
 def test_what_no_text_can_hold_is_refused(string):
-    with pytest.raises(GenerationError, match=r"a stop string is .*lone surrogate"):
+    with pytest.raises(GenerationError, match=r"stop_strings has .*lone surrogate"):
         StopStrings(["a", string])
 
 
 def test_a_single_string_is_not_taken_for_a_list_of_its_characters():
-    with pytest.raises(
-        GenerationError, match=r"stop strings are 'END', expected a list.*\['END'\]"
-    ):
+    with pytest.raises(GenerationError, match=r"stop_strings is 'END', expected a list.*\['END'\]"):
         StopStrings("END")
 
 

@@ -165,5 +165,5 @@ def test_a_stop_string_equal_to_the_eos_token_is_the_reason(stream):
 
 
 def test_wrong_stop_strings_are_refused_before_anything_is_computed(stream):
-    with pytest.raises(GenerationError, match="a stop string is ''"):
+    with pytest.raises(GenerationError, match="stop_strings has ''"):
         stream([b"a"], [""])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from augur.answer import Answer
-from augur.conversation_errors import ConversationError
+from augur.errors import ConversationError
 from augur.memory import peak_memory_bytes
 from augur.messages import Messages, without_system
 from augur_apps.chatting.shown import say
@@ -40,13 +40,14 @@ def obey(talk: Talk, line: str) -> None:
     command = COMMANDS.get(name)
     if command is None:
         raise ConversationError(
-            f"there is no command {name}, and nothing was sent. /help lists the commands; write // "
-            "for a message that begins with /"
+            "there is no command %s, and nothing was sent. /help lists the commands; write "
+            "// for a message that begins with /",
+            name,
         )
     if argument and not command.argument:
-        raise ConversationError(f"{name} takes nothing after it, found {argument!r}")
+        raise ConversationError("%s takes nothing after it, found %r", name, argument)
     if not argument and command.argument and not command.argument.startswith("["):
-        raise ConversationError(f"{name} needs {command.argument} after it")
+        raise ConversationError("%s needs %s after it", name, command.argument)
     command.act(talk, argument)
 
 

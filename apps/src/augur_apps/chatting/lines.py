@@ -3,7 +3,7 @@
 import sys
 from typing import BinaryIO, Protocol
 
-from augur.conversation_errors import ConversationError
+from augur.errors import ConversationError
 
 
 class Lines(Protocol):
@@ -43,7 +43,7 @@ class PipedLines:
             return line.decode(encoding).removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
             raise ConversationError(
-                f"a line on stdin is not UTF-8 (byte {error.start}); it was not sent"
+                "a line on stdin is not UTF-8 (byte %s); it was not sent", error.start
             ) from None
 
 

@@ -1,19 +1,18 @@
 """Lines in: commands are obeyed, everything else is sent."""
 
-from augur.conversation_errors import ConversationError, OutputLostError
-from augur.engine import PromptError
+from augur.errors import ConversationError
 from augur_apps.chatting.commands import obey
 from augur_apps.chatting.lines import Lines
 from augur_apps.chatting.shown import say, say_error
-from augur_apps.chatting.talk import Talk
-from augur_apps.console import EXIT_FAILURE, EXIT_WRONG_INPUT, is_out_of_memory
+from augur_apps.chatting.talk import OutputLostError, Talk
+from augur_apps.console import EXIT_FAILURE, EXIT_WRONG_INPUT, is_out_of_memory, told
 from augur_gen import GenerationError
 from augur_model import ModelError
 from augur_tok import TokenizerError
 
 HINT = "/help lists the commands; Ctrl-C stops an answer; Ctrl-D ends"
 
-_REFUSALS = (PromptError, TokenizerError, GenerationError, ModelError)
+_REFUSALS = (TokenizerError, GenerationError, ModelError)
 
 
 def run_session(talk: Talk, lines: Lines, *, debug: bool = False) -> int:
@@ -41,7 +40,7 @@ def run_session(talk: Talk, lines: Lines, *, debug: bool = False) -> int:
         except EOFError:
             break
         except ConversationError as error:
-            say_error(f"error: {error}", debug=debug)
+            say_error(f"error: {told(error)}", debug=debug)
             statuses.add(EXIT_WRONG_INPUT)
         except KeyboardInterrupt:
             if not talk.is_interactive:
@@ -56,12 +55,12 @@ def _status_of(talk: Talk, line: str, *, debug: bool) -> int:
     except OutputLostError as lost:
         raise lost.error from None
     except _REFUSALS as error:
-        say_error(f"error: {error}", debug=debug)
+        say_error(f"error: {told(error)}", debug=debug)
         return EXIT_WRONG_INPUT
     except Exception as error:
         if is_out_of_memory(error):
-            told = "out of memory; what was said is kept. /save it, and take a smaller --context"
-            say_error(f"error: {told}", debug=debug)
+            what = "out of memory; what was said is kept. /save it, and take a smaller --context"
+            say_error(f"error: {what}", debug=debug)
             return EXIT_WRONG_INPUT
         advice = "" if debug else "; to see where, run it with --debug"
         say_error(

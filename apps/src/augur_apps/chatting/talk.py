@@ -8,13 +8,25 @@ from pathlib import Path
 
 from augur.answer import Answer
 from augur.conversation import Conversation
-from augur.conversation_errors import OutputLostError
-from augur.generation_options import SEEDS, GenerationOptions
 from augur.messages import Messages
+from augur.options import SEEDS, GenerationOptions
 from augur_apps.chatting.ctrl_c import ctrl_c_stops
 from augur_apps.chatting.ctrl_d import ctrl_d_waits
 from augur_apps.chatting.shown import say, shown
 from augur_gen import TextResult
+
+
+class OutputLostError(Exception):
+    """Nothing can be written to stdout any more.
+
+    Attributes:
+        error: why.
+    """
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
 
 _NOTES = {
     None: "stopped; what was said is kept",

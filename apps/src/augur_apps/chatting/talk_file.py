@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from augur.conversation_errors import ConversationError
+from augur.errors import ConversationError
 from augur.messages import Messages, parse_messages
 from augur_weights import StrictJSONError, parse_json
 
@@ -23,7 +23,7 @@ def typed_path(text: str) -> Path:
     try:
         return Path(text).expanduser()
     except _PATH_ERRORS as error:
-        raise ConversationError(f"{text} names no file: {_why(error)}") from None
+        raise ConversationError("%s names no file: %s", text, _why(error)) from None
 
 
 def resolved(path: Path) -> Path:
@@ -35,7 +35,7 @@ def resolved(path: Path) -> Path:
     try:
         return path.resolve()
     except _PATH_ERRORS as error:
-        raise ConversationError(f"{path} names no file: {_why(error)}") from None
+        raise ConversationError("%s names no file: %s", path, _why(error)) from None
 
 
 def write_talk(path: Path, messages: Messages, *, replace: bool = False) -> None:
@@ -56,16 +56,18 @@ def write_talk(path: Path, messages: Messages, *, replace: bool = False) -> None
         mode = _mode_of(target)
         if mode is not None and not replace:
             raise ConversationError(
-                f"{path} exists, and this conversation is not from there; nothing was written. "
-                f"/save! {path} replaces it"
+                "%s exists, and this conversation is not from there; nothing was written. "
+                "/save! %s replaces it",
+                path,
+                path,
             )
         if mode is not None and not stat.S_ISREG(mode):
-            raise ConversationError(f"{path} is no file that can be replaced")
+            raise ConversationError("%s is no file that can be replaced", path)
         _write_whole(target, text, mode)
     except ConversationError:
         raise
     except _PATH_ERRORS as error:
-        raise ConversationError(f"{path} cannot be written: {_why(error)}") from None
+        raise ConversationError("%s cannot be written: %s", path, _why(error)) from None
 
 
 def read_talk(path: Path) -> Messages:
@@ -77,21 +79,21 @@ def read_talk(path: Path) -> Messages:
     try:
         content = path.read_bytes()
     except _PATH_ERRORS as error:
-        raise ConversationError(f"{path} cannot be read: {_why(error)}") from None
+        raise ConversationError("%s cannot be read: %s", path, _why(error)) from None
     try:
         talk = parse_json(content.decode("utf-8-sig"))  # some editors begin a file with a BOM
     except UnicodeDecodeError as error:
-        raise ConversationError(f"{path} is not JSON in UTF-8: {error}") from None
+        raise ConversationError("%s is not JSON in UTF-8: %s", path, error) from None
     except StrictJSONError as error:
-        raise ConversationError(f"{path} {error}") from None
+        raise ConversationError("%s %s", path, error) from None
     if not isinstance(talk, dict) or "messages" not in talk:
         raise ConversationError(
-            f'{path} holds no conversation, which is an object {{"messages": [...]}}'
+            '%s holds no conversation, which is an object {{"messages": [...]}}', path
         )
     try:
         return parse_messages(talk["messages"])
     except ConversationError as error:
-        raise ConversationError(f"{path}: {error}") from None
+        raise ConversationError("%s: %s", path, error) from None
 
 
 def _mode_of(path: Path) -> int | None:

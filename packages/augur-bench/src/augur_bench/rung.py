@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from augur.devices import DTypeName
-from augur.engine import load_model
+from augur.loading import load_model
 from augur_gen import CachedSteps, StaticKVCache, Steps, UncachedSteps
 from augur_model import EAGER, Ops, QwenForCausalLM
 from augur_weights import Checkpoint

@@ -1,7 +1,7 @@
 """Logits to tokens: KV cache, prefill and decode, stopping, sampling."""
 
 from augur_gen.cache import StaticKVCache
-from augur_gen.errors import CacheFullError, GenerationError
+from augur_gen.errors import ArgumentError, CacheFullError, GenerationError
 from augur_gen.generate import generate
 from augur_gen.generation import Generation, GenerationResult
 from augur_gen.logits_pipeline import process_logits
@@ -17,6 +17,7 @@ from augur_gen.text_stream import TextResult, TextStream, TokenDecoder
 from augur_gen.timing import Stopwatch, Timings
 
 __all__ = [
+    "ArgumentError",
     "CacheFullError",
     "CachedSteps",
     "Constraint",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from augur_gen.cache import StaticKVCache
 from augur_gen.checked_values import checked_token_ids
-from augur_gen.errors import GenerationError
+from augur_gen.errors import ArgumentError, GenerationError
 from augur_gen.generation import Generation
 from augur_gen.sampling import Sampler, greedy
 from augur_gen.sampling_params import SamplingParams
@@ -60,9 +60,11 @@ def generate(
     num_tokens = len(prompt_token_ids) + stop.max_new_tokens
     limit = model.config.num_positions
     if num_tokens + num_cached > limit:
-        raise GenerationError(
-            f"prompt and max_new_tokens come to {num_tokens + num_cached} tokens; the model has "
-            f"{limit} positions. Shorten the prompt or ask for fewer tokens"
+        raise ArgumentError(
+            "prompt and {max_new_tokens} come to %d tokens; the model has %d positions. Shorten "
+            "the prompt or ask for fewer tokens",
+            num_tokens + num_cached,
+            limit,
         )
     steps: Steps
     if use_cache:

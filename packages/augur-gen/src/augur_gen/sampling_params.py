@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from augur_gen.checked_values import integer, real
-from augur_gen.errors import GenerationError
+from augur_gen.errors import ArgumentError
 from augur_gen.read_only_dict import ReadOnlyDict
 
 # Below it a difference of 1e-4 between two logits decides already, so 0 says the same; and no
@@ -37,7 +37,7 @@ _RANGES: dict[str, tuple[Callable[[object], float | None], float, float, str]] =
         MAX_TEMPERATURE,
         f"0 for greedy, or a number from {MIN_TEMPERATURE:g} to {MAX_TEMPERATURE:g}",
     ),
-    "top_k": (integer, 1, math.inf, "an integer from 1 up, or None for all"),
+    "top_k": (integer, 1, math.inf, "an integer from 1 up"),
     "top_p": _SHARE,
     "min_p": _SHARE,
     "repetition_penalty": (
@@ -48,8 +48,8 @@ _RANGES: dict[str, tuple[Callable[[object], float | None], float, float, str]] =
     ),
     "presence_penalty": _PENALTY,
     "frequency_penalty": _PENALTY,
-    "seed": (integer, 0, 2**SEED_BITS - 1, f"an integer from 0 to 2**{SEED_BITS} - 1, or None"),
-    "logprobs": (integer, 0, math.inf, "an integer from 0 up, or None for none"),
+    "seed": (integer, 0, 2**SEED_BITS - 1, f"an integer from 0 to 2**{SEED_BITS} - 1"),
+    "logprobs": (integer, 0, math.inf, "an integer from 0 up"),
 }
 
 
@@ -85,7 +85,7 @@ class SamplingParams:
             ones beside it, all from the raw logits. None: report none.
 
     Raises:
-        GenerationError: a value is of another type or outside its range.
+        ArgumentError: a value is of another type or outside its range.
     """
 
     temperature: float = 1.0
@@ -107,7 +107,7 @@ class SamplingParams:
             value = kind(given)
             too_small = name == "temperature" and value is not None and 0 < value < MIN_TEMPERATURE
             if value is None or too_small or not lowest <= value <= highest:
-                raise GenerationError(f"{name} is {given!r}, expected {expected}")
+                raise ArgumentError(f"{{{name}}} is %r, expected %s", given, expected)
             object.__setattr__(self, name, value)
         object.__setattr__(self, "logit_bias", _checked_bias(self.logit_bias))
 
@@ -123,30 +123,31 @@ class SamplingParams:
         return dataclasses.replace(self, seed=secrets.randbits(SEED_BITS))
 
     def check_vocabulary(self, vocab_size: int) -> None:
-        """Raise `GenerationError` if logit_bias names an id that the vocabulary does not have."""
+        """Raise `ArgumentError` if logit_bias names an id that the vocabulary does not have."""
         for token_id in self.logit_bias:
             if token_id >= vocab_size:
-                raise GenerationError(
-                    f"logit_bias names token {token_id}; the model's vocabulary is 0 to "
-                    f"{vocab_size - 1}"
+                raise ArgumentError(
+                    "{logit_bias} names token %d; the model's vocabulary is 0 to %d",
+                    token_id,
+                    vocab_size - 1,
                 )
 
 
 def _checked_bias(logit_bias: object) -> ReadOnlyDict[int, float]:
     if not isinstance(logit_bias, Mapping):
-        raise GenerationError(
-            f"logit_bias is {logit_bias!r}, expected a mapping from token ids to numbers"
+        raise ArgumentError(
+            "{logit_bias} is %r, expected a mapping from token ids to numbers", logit_bias
         )
     checked: dict[int, float] = {}
     for key, given in logit_bias.items():
         token_id, bias = integer(key), real(given)
         if token_id is None or token_id < 0:
-            raise GenerationError(
-                f"logit_bias has the key {key!r}, expected token ids, integers from 0 up"
+            raise ArgumentError(
+                "{logit_bias} has the key %r, expected token ids, integers from 0 up", key
             )
         if bias is None or not (bias == -math.inf or abs(bias) <= MAX_LOGIT_CHANGE):
-            raise GenerationError(
-                f"logit_bias of token {token_id} is {given!r}, expected {_CHANGE}, or -inf"
+            raise ArgumentError(
+                "{logit_bias} of token %d is %r, expected %s, or -inf", token_id, given, _CHANGE
             )
         checked[token_id] = bias
     return ReadOnlyDict(checked)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import compress
 
-from augur_gen.errors import GenerationError
+from augur_gen.errors import ArgumentError, GenerationError
 
 
 class StopStrings:
@@ -21,24 +21,25 @@ class StopStrings:
         found: the stop string that was met; None until then.
 
     Raises:
-        GenerationError: one of them is empty, no string, or has a lone surrogate.
+        ArgumentError: one of them is empty, no string, or has a lone surrogate.
     """
 
     def __init__(self, strings: Iterable[str] = ()) -> None:
         if isinstance(strings, str):
-            raise GenerationError(
-                f"stop strings are {strings!r}, expected a list of strings: [{strings!r}]"
+            raise ArgumentError(
+                "{stop_strings} is %r, expected a list of strings: [%r]", strings, strings
             )
         self._strings = tuple(strings)
         for string in self._strings:
             if not isinstance(string, str) or not string:
-                raise GenerationError(
-                    f"a stop string is {string!r}, expected a string of at least one character"
+                raise ArgumentError(
+                    "{stop_strings} has %r, expected strings of at least one character", string
                 )
             if any("\ud800" <= character <= "\udfff" for character in string):
-                raise GenerationError(
-                    f"a stop string is {string!r}, expected characters that UTF-8 has: it holds a "
-                    "lone surrogate, which no text does"
+                raise ArgumentError(
+                    "{stop_strings} has %r, expected characters that UTF-8 has: it holds a lone "
+                    "surrogate, which no text does",
+                    string,
                 )
         self._longest = max(map(len, self._strings), default=0)
         self._held = ""

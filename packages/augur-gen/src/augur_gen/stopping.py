@@ -8,7 +8,7 @@ from typing import Literal
 from torch import Tensor
 
 from augur_gen.checked_values import checked_token_ids, integer, real
-from augur_gen.errors import GenerationError
+from augur_gen.errors import ArgumentError
 from augur_gen.logit_processors import suppress_tokens
 
 FinishReason = Literal["eos", "stop", "length", "time", "cancelled"]
@@ -33,7 +33,7 @@ class StopConditions:
             least one. None: no limit.
 
     Raises:
-        GenerationError: a value of another type or outside its range.
+        ArgumentError: a value of another type or outside its range.
     """
 
     max_new_tokens: int
@@ -47,26 +47,23 @@ class StopConditions:
             given = getattr(self, name)
             count = integer(given)
             if count is None:
-                raise GenerationError(
-                    f"{name} is {given!r} ({type(given).__name__}), expected an integer"
-                )
+                found = type(given).__name__
+                raise ArgumentError(f"{{{name}}} is %r (%s), expected an integer", given, found)
             object.__setattr__(self, name, count)
         for name in ("eos_token_ids", "stop_token_ids"):
             object.__setattr__(self, name, _ids(getattr(self, name), name))
         if self.max_new_tokens < 1:
-            raise GenerationError(f"max_new_tokens is {self.max_new_tokens}, expected at least 1")
+            raise ArgumentError("{max_new_tokens} is %d, expected at least 1", self.max_new_tokens)
         if not 0 <= self.min_new_tokens <= self.max_new_tokens:
-            raise GenerationError(
-                f"min_new_tokens is {self.min_new_tokens}, expected 0 to max_new_tokens, which is "
-                f"{self.max_new_tokens}"
+            raise ArgumentError(
+                "{min_new_tokens} is %d, expected 0 to {max_new_tokens}, which is %d",
+                self.min_new_tokens,
+                self.max_new_tokens,
             )
         if self.max_time_s is not None:
             seconds = real(self.max_time_s)
             if seconds is None or not 0 < seconds < math.inf:
-                raise GenerationError(
-                    f"max_time_s is {self.max_time_s!r}, expected seconds above 0, or None for no "
-                    "limit"
-                )
+                raise ArgumentError("{max_time_s} is %r, expected seconds above 0", self.max_time_s)
             object.__setattr__(self, "max_time_s", seconds)
 
     @classmethod
@@ -113,7 +110,8 @@ class StopConditions:
 
 def _ids(given: object, name: str) -> frozenset[int]:
     if not isinstance(given, Iterable):
-        raise GenerationError(
-            f"{name} is {given!r} ({type(given).__name__}), expected a collection of token ids"
+        found = type(given).__name__
+        raise ArgumentError(
+            f"{{{name}}} is %r (%s), expected a collection of token ids", given, found
         )
     return frozenset(checked_token_ids(given, name))

@@ -3,13 +3,13 @@
 import torch
 from torch import Tensor
 
-from augur.engine import Engine
+from augur.llm import LLM
 from augur_gen import StopConditions, generate, greedy
 from augur_proof.answer import Answer
 
 
 def candidate_answer(
-    engine: Engine, prompt: str, reference_ids: list[int], max_new_tokens: int
+    engine: LLM, prompt: str, reference_ids: list[int], max_new_tokens: int
 ) -> Answer:
     """Encode a prompt, and continue the reference's ids.
 
@@ -27,4 +27,4 @@ def candidate_answer(
 
     stop = StopConditions(max_new_tokens, engine.eos_token_ids)
     result = generate(engine.model, reference_ids, stop, sampler=keep_and_choose).run()
-    return Answer(prompt, engine.encode_prompt(prompt), result.token_ids, torch.stack(rows))
+    return Answer(prompt, engine.encode(prompt), result.token_ids, torch.stack(rows))

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from augur.attention_choice import AttentionName
 from augur.devices import DTYPES, DTypeName, choose_device
-from augur.engine import Engine, read_config
-from augur.model_source import resolve_model
+from augur.llm import LLM, load
+from augur.loading import read_config
+from augur.sources import resolve_model
 from augur_model import Ops, QwenConfig
 from augur_proof.candidate import candidate_answer
 from augur_proof.compare import Comparison, compare
@@ -84,7 +85,7 @@ def open_candidate(
     ops: tuple[str, Ops] | None,
     max_new_tokens: int,
     progress: Progress,
-) -> tuple[Engine, MadeWith]:
+) -> tuple[LLM, MadeWith]:
     """augur's engine.
 
     Args:
@@ -97,9 +98,13 @@ def open_candidate(
     Raises:
         WeightsError, ModelError, TokenizerError, DeviceError: it cannot be opened.
     """
-    device, dtype = choose_device(setting.device), DTYPES[setting.dtype]
-    folder = resolve_model(setting.model, progress=progress)
-    engine = Engine.load(folder, device=device, dtype=dtype, attention=attention)
+    engine = load(
+        setting.model,
+        device=setting.device,
+        dtype=setting.dtype,
+        attention=attention,
+        progress=progress,
+    )
     name: str = attention
     if ops is not None:
         name, table = ops
@@ -108,7 +113,7 @@ def open_candidate(
 
 
 def compare_prompts(
-    engine: Engine, truth: GroundTruth, demand: Demand, progress: Progress
+    engine: LLM, truth: GroundTruth, demand: Demand, progress: Progress
 ) -> list[Comparison]:
     """augur's answers to the truth's prompts, each compared and let go.
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Literal
+from typing import Literal, Unpack, get_args
 
 import torch
 
 from augur.answer import Answer
-from augur.context import make_cache
-from augur.conversation_errors import ContextFullError, ConversationError
-from augur.engine import Engine
-from augur.generation_options import GenerationOptions
+from augur.errors import ContextFullError, ConversationError, OptionError
+from augur.free_memory import require_memory
+from augur.llm import LLM
+from augur.memory_plan import MemoryPlan
 from augur.messages import (
     Message,
     Messages,
@@ -19,8 +19,16 @@ from augur.messages import (
     without_oldest_turn,
     without_system,
 )
+from augur.options import GenerationOptions, Options
+from augur_gen import StaticKVCache, TextResult
 
 WhenFull = Literal["refuse", "drop"]
+
+DEFAULT_CONTEXT = 4096
+"""Tokens; a 0.5B's keys and values for them take 100 MB in float32."""
+
+DEFAULT_MAX_NEW_TOKENS = 512
+"""Of one answer."""
 
 
 class Conversation:
@@ -32,7 +40,7 @@ class Conversation:
     were generated, the rest is computed anew. So a turn sees the ids that a fresh start would see.
 
     Args:
-        engine: model and tokenizer.
+        llm: model and tokenizer.
         context: tokens that fit, the answer under way included. Left out: `DEFAULT_CONTEXT`, or the
             model's positions where they are fewer.
         when_full: what happens when the next answer may not fit: "refuse" raises, "drop" leaves out
@@ -40,7 +48,8 @@ class Conversation:
         thinking: whether the model is to think before it answers; None leaves it to the template.
 
     Raises:
-        ConversationError: the checkpoint has no chat template, or the context no such size.
+        ConversationError: the checkpoint has no chat template.
+        OptionError: the context has no such size, or `when_full` is neither.
         PromptError: the chat template leaves no choice about thinking.
         TokenizerError: the chat template is broken.
         NoRoomError: the device has too little memory free for the context.
@@ -48,24 +57,25 @@ class Conversation:
 
     def __init__(
         self,
-        engine: Engine,
+        llm: LLM,
         context: int | None = None,
         *,
         when_full: WhenFull = "refuse",
         thinking: bool | None = None,
     ) -> None:
-        if not engine.tokenizer.has_chat_template:
+        if when_full not in get_args(WhenFull):
+            raise OptionError("{when_full} is %r, expected one of refuse, drop", when_full)
+        if not llm.tokenizer.has_chat_template:
             raise ConversationError(
                 "the checkpoint has no chat template, so it cannot hold a conversation: it is "
-                "probably a base model. Take its instruct version, or let run_prompt.py continue "
-                "a text"
+                "probably a base model. Take its instruct version, or let it continue a raw text"
             )
-        self._engine = engine
+        self._llm = llm
         self._when_full = when_full
         self._thinking = thinking
         self._messages: Messages = ()
         self._check(())
-        self._cache = make_cache(engine, context)
+        self._cache = _make_cache(llm, context)
         self._cached_token_ids: list[int] = []
 
     @property
@@ -86,14 +96,14 @@ class Conversation:
     @property
     def device(self) -> torch.device:
         """Where model and cache are."""
-        return self._engine.model.device
+        return self._llm.model.device
 
     @property
     def num_tokens(self) -> int:
         """How long the messages are as the template writes them; 0 before the first."""
         if not without_system(self._messages):
             return 0
-        written = self._engine.tokenizer.encode_chat(
+        written = self._llm.tokenizer.encode_chat(
             _plain(self._messages), add_generation_prompt=False
         )
         return len(written)
@@ -107,12 +117,13 @@ class Conversation:
         """
         if options.max_new_tokens >= self.context:
             raise ConversationError(
-                f"--max-new-tokens is {options.max_new_tokens}, and the context holds "
-                f"{self.context} tokens: no room is left for a message. Ask for fewer new tokens, "
-                "or a larger --context"
+                "{max_new_tokens} is %d, and the context holds %d tokens: no room is left for a "
+                "message. Ask for fewer new tokens, or a larger {context}",
+                options.max_new_tokens,
+                self.context,
             )
         # Computes nothing before it is asked for a token.
-        self._engine.generate([0], options, cache=self._cache)
+        self._llm.generate([0], options, cache=self._cache)
 
     def ask(self, text: str, options: GenerationOptions) -> AbstractContextManager[Answer]:
         """Say something and get the answer.
@@ -128,7 +139,7 @@ class Conversation:
         """
         if self._messages and self._messages[-1].role == "user":
             raise ConversationError(
-                "the last message has no answer yet: /retry answers it, /reset begins anew"
+                "the last message has no answer yet: {retry} answers it, {reset} begins anew"
             )
         return self._answer((*self._messages, Message("user", text)), options)
 
@@ -145,6 +156,17 @@ class Conversation:
         if not without_system(messages):
             raise ConversationError("there is nothing to retry: no message was sent yet")
         return self._answer(messages, options)
+
+    def chat(self, text: str, **options: Unpack[Options]) -> TextResult:
+        """Say something and get the whole answer; an answer takes 512 tokens at most.
+
+        Raises:
+            ArgumentError: options with wrong values, or that do not go together; else as `ask`.
+        """
+        with self.ask(text, self._llm.options(DEFAULT_MAX_NEW_TOKENS, **options)) as answer:
+            for _ in answer:
+                pass
+        return answer.result()
 
     def reset(self) -> None:
         """Forget what user and assistant said. The system message stays."""
@@ -177,7 +199,7 @@ class Conversation:
     def _answer(self, messages: Messages, options: GenerationOptions) -> Iterator[Answer]:
         messages, token_ids, dropped = self._fit(messages, options.max_new_tokens)
         num_reused = self._keep_common_prefix(token_ids)
-        stream = self._engine.generate(
+        stream = self._llm.generate(
             token_ids[num_reused:],
             options,
             cache=self._cache,
@@ -202,21 +224,23 @@ class Conversation:
         while len(token_ids) + max_new_tokens > self.context:
             messages, oldest = without_oldest_turn(messages)
             if self._when_full == "refuse" or not oldest:
-                raise ContextFullError(self._full(length, len(token_ids), max_new_tokens))
+                raise self._full(length, len(token_ids), max_new_tokens)
             dropped += oldest
             token_ids = self._token_ids(messages)
         return messages, token_ids, dropped
 
-    def _full(self, length: int, shortest: int, max_new_tokens: int) -> str:
+    def _full(self, length: int, shortest: int, max_new_tokens: int) -> ContextFullError:
         found = f"with this message the conversation is {length} tokens long"
         if shortest < length:
             found += f", {shortest} without its older turns"
-        return (
-            f"the context is full: {found}, the answer may take {max_new_tokens} more "
-            f"(--max-new-tokens), and the context holds {self.context}. /reset begins anew; or "
-            f"start with a larger --context (the model has "
-            f"{self._engine.model.config.num_positions} positions), fewer "
-            "--max-new-tokens, or --when-full drop"
+        return ContextFullError(
+            "the context is full: %s, the answer may take %d more ({max_new_tokens}), and the "
+            "context holds %d. {reset} begins anew; or start with a larger {context} (the model "
+            "has %d positions), fewer {max_new_tokens}, or {when_full} drop",
+            found,
+            max_new_tokens,
+            self.context,
+            self._llm.model.config.num_positions,
         )
 
     def _keep_common_prefix(self, token_ids: list[int]) -> int:
@@ -234,7 +258,7 @@ class Conversation:
 
     def _token_ids(self, messages: Messages) -> list[int]:
         """What the model sees before it answers."""
-        return self._engine.encode_messages(_plain(messages), thinking=self._thinking)
+        return self._llm.encode(_plain(messages), thinking=self._thinking)
 
 
 def common_prefix_length(first: Sequence[int], second: Sequence[int]) -> int:
@@ -245,3 +269,18 @@ def common_prefix_length(first: Sequence[int], second: Sequence[int]) -> int:
 
 def _plain(messages: Messages) -> list[dict[str, str]]:
     return [{"role": message.role, "content": message.content} for message in messages]
+
+
+def _make_cache(llm: LLM, context: int | None) -> StaticKVCache:
+    """Memory for the keys and values of `context` tokens, or of as many as are usual."""
+    config = llm.model.config
+    plan = MemoryPlan.of(
+        config, context if context is not None else min(DEFAULT_CONTEXT, config.num_positions)
+    )
+    require_memory(
+        f"the keys and values of {plan.context} tokens",
+        plan.cache_bytes(llm.model.dtype),
+        llm.model.device,
+        "Ask for a smaller {context}, or use a {dtype} of fewer bytes",
+    )
+    return StaticKVCache.for_model(llm.model, plan.context)

@@ -1,8 +1,10 @@
 """Where to compute, and in which dtype, unless the user says."""
 
-from typing import Literal
+from typing import Literal, cast
 
 import torch
+
+from augur.errors import DeviceError, OptionError
 
 DTypeName = Literal["float32", "bfloat16", "float16"]
 
@@ -11,10 +13,6 @@ DTYPES: dict[DTypeName, torch.dtype] = {
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
 }
-
-
-class DeviceError(ValueError):
-    """A device that this machine does not have."""
 
 
 def choose_device(name: str | None) -> torch.device:
@@ -32,18 +30,19 @@ def choose_device(name: str | None) -> torch.device:
         device = None
     if device is None or device.type not in available:
         raise DeviceError(
-            f"--device {name}: this machine has {', '.join(available)}. Choose one of them, or "
-            "leave --device out"
+            "{device} is %r: this machine has %s. Choose one of them, or leave {device} out",
+            name,
+            ", ".join(available),
         )
     if device.type != "cuda" and device.index:
-        raise DeviceError(
-            f"--device {name}: there is only one {device.type}. Choose --device {device.type}"
-        )
+        raise DeviceError("{device} is %r: there is only one %s. Choose that", name, device.type)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         count = torch.cuda.device_count()
         raise DeviceError(
-            f"--device {name}: this machine has {count} GPUs. Choose from cuda:0 to "
-            f"cuda:{count - 1}"
+            "{device} is %r: this machine has %d GPUs. Choose from cuda:0 to cuda:%d",
+            name,
+            count,
+            count - 1,
         )
     return device
 
@@ -62,8 +61,13 @@ def choose_dtype(name: DTypeName | None, device: torch.device) -> torch.dtype:
     """The dtype of that name; without one, bfloat16 where the device computes in it natively.
 
     Elsewhere float32: emulated bfloat16 takes several times as long on a prompt.
+
+    Raises:
+        OptionError: there is no such dtype.
     """
     if name is not None:
+        if name not in DTYPES:
+            raise OptionError("{dtype} is %r, expected one of %s", name, ", ".join(DTYPES))
         return DTYPES[name]
     return torch.bfloat16 if has_native_bfloat16(device) else torch.float32
 
@@ -80,6 +84,6 @@ def has_native_bfloat16(device: torch.device) -> bool:
     return False  # mps: torch does not tell which chips have it
 
 
-def dtype_name(dtype: torch.dtype) -> str:
+def dtype_name(dtype: torch.dtype) -> DTypeName:
     """`torch.float32` -> "float32"."""
-    return str(dtype).removeprefix("torch.")
+    return cast("DTypeName", str(dtype).removeprefix("torch."))

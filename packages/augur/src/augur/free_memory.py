@@ -5,15 +5,11 @@ from pathlib import Path
 
 import torch
 
+from augur.errors import NoRoomError
 from augur.memory_plan import gigabytes
-from augur_gen import GenerationError
 
 # Where nothing is known of a machine, at least this is more than it has.
 _MORE_THAN_ANY_MACHINE = 2**50
-
-
-class NoRoomError(GenerationError):
-    """What is asked for needs more memory than the device has free; nothing was allocated."""
 
 
 def require_memory(what: str, num_bytes: int, device: torch.device, advice: str) -> None:
@@ -23,7 +19,7 @@ def require_memory(what: str, num_bytes: int, device: torch.device, advice: str)
         what: takes the memory, for the message.
         num_bytes: how much it takes.
         device: where.
-        advice: what to do instead.
+        advice: what to do instead, arguments' names in braces.
 
     Raises:
         NoRoomError: the device has less free.
@@ -31,7 +27,8 @@ def require_memory(what: str, num_bytes: int, device: torch.device, advice: str)
     free = free_memory_bytes(device)
     if num_bytes > (_MORE_THAN_ANY_MACHINE if free is None else free):
         found = "no machine has that" if free is None else f"{gigabytes(free)} are free"
-        raise NoRoomError(f"{what} need {gigabytes(num_bytes)} on {device}, and {found}. {advice}")
+        needed = gigabytes(num_bytes)
+        raise NoRoomError(f"%s need %s on %s, and %s. {advice}", what, needed, device, found)
 
 
 def free_memory_bytes(device: torch.device) -> int | None:
@@ -61,12 +58,12 @@ def _left_by_control_groups(root: Path) -> Iterator[int]:
     for line in _lines(root / "proc/self/cgroup"):
         number, controllers, path = line.split(":", 2)
         if number == "0":
-            mount, limit, usage, prefix = "", "augur.memory.max", "augur.memory.current", ""
+            mount, limit, usage, prefix = "", "memory.max", "memory.current", ""
         elif "memory" in controllers.split(","):
             mount, limit, usage = (
                 "memory",
-                "augur.memory.limit_in_bytes",
-                "augur.memory.usage_in_bytes",
+                "memory.limit_in_bytes",
+                "memory.usage_in_bytes",
             )
             prefix = "total_"
         else:
@@ -77,7 +74,7 @@ def _left_by_control_groups(root: Path) -> Iterator[int]:
         for folder in (group, *group.parents):
             allowed, used = _number(folder / limit), _number(folder / usage)
             if allowed is not None and used is not None:
-                stat = _numbers(folder / "augur.memory.stat")
+                stat = _numbers(folder / "memory.stat")
                 # Pages of files, such as a checkpoint just read, are given up when need be.
                 files = sum(stat.get(f"{prefix}{kind}_file", 0) for kind in ("active", "inactive"))
                 yield max(allowed - used + files, 0)

@@ -112,7 +112,7 @@ def settings_of(checkpoint: Checkpoint) -> dict[str, Any]:
         if key not in _BOOKKEEPING and value not in _NEUTRAL.get(key, ()):
             raise CheckpointError(
                 f"{path}: {key} is {value!r}, and augur does not support it. Take it out of the "
-                "file, or leave --use-generation-config out and give options"
+                "file, or leave use_generation_config out and give options"
             )
     if not isinstance(do_sample, bool):
         raise CheckpointError(f"{path}: do_sample is {do_sample!r}, expected true or false")

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from typing import Any
 
-from augur.generation_options import GenerationOptions
+from augur.options import GenerationOptions
 from augur_gen import SamplingParams, TokenLogprobs
 from augur_tok import Tokenizer
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from augur.devices import DTYPES
-from augur.generation_options import OptionError
+from augur.errors import OptionError
 from augur_gen import StaticKVCache
 from augur_model import QwenConfig
 
@@ -37,8 +37,9 @@ class MemoryPlan:
         num_positions = config.num_positions
         if context is not None and not 1 <= context <= num_positions:
             raise OptionError(
-                f"--context is {context}, expected from 1 to {num_positions} tokens, the positions "
-                "that the model has"
+                "{context} is %r, expected from 1 to %d tokens, the positions that the model has",
+                context,
+                num_positions,
             )
         return cls(config, num_positions if context is None else context)
 

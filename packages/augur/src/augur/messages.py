@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from augur.conversation_errors import ConversationError
+from augur.errors import ConversationError
 
 Role = Literal["system", "user", "assistant"]
 
@@ -34,15 +34,18 @@ def parse_messages(value: object) -> Messages:
         ConversationError: it is something else, or the roles do not come in turn.
     """
     if not isinstance(value, list):
-        raise ConversationError(f"messages is {_kind(value)}, expected a list of messages")
+        raise ConversationError("messages is %s, expected a list of messages", _kind(value))
     messages = tuple(_parse_message(place, item) for place, item in enumerate(value))
     for place, message in enumerate(messages):
         before = messages[place - 1].role if place else None
         if message.role not in _MAY_FOLLOW[before]:
             expected = " or ".join(_MAY_FOLLOW[before])
             raise ConversationError(
-                f"messages[{place}] has the role {message.role!r}, expected {expected}: a system "
-                "message, if any, comes first, then user and assistant in turn"
+                "messages[%s] has the role %r, expected %s: a system message, if any, comes "
+                "first, then user and assistant in turn",
+                place,
+                message.role,
+                expected,
             )
     return messages
 
@@ -76,18 +79,18 @@ def without_oldest_turn(messages: Messages) -> tuple[Messages, Messages]:
 def _parse_message(place: int, item: object) -> Message:
     where = f"messages[{place}]"
     if not isinstance(item, dict):
-        raise ConversationError(f"{where} is {_kind(item)}, expected an object")
+        raise ConversationError("%s is %s, expected an object", where, _kind(item))
     if set(item) != {"role", "content"}:
         raise ConversationError(
-            f"{where} has the keys {sorted(item)}, expected 'content' and 'role' and no others"
+            "%s has the keys %s, expected 'content' and 'role' and no others", where, sorted(item)
         )
     if item["role"] not in get_args(Role):
         raise ConversationError(
-            f"{where} has the role {item['role']!r}, expected one of {', '.join(get_args(Role))}"
+            "%s has the role %r, expected one of %s", where, item["role"], ", ".join(get_args(Role))
         )
     if not isinstance(item["content"], str):
         raise ConversationError(
-            f"{where} has {_kind(item['content'])} as its content, expected a text"
+            "%s has %s as its content, expected a text", where, _kind(item["content"])
         )
     return Message(item["role"], item["content"])
 

@@ -17,7 +17,7 @@ from augur.batch.prompts import BatchPrompt, PromptId
 
 FORMAT = "augur-answer/1"
 _BEGINNING = json.dumps({"format": FORMAT, "id": 0}).removesuffix("0}").encode()
-_OTHER = "Give another --output, or delete this file to answer all prompts anew"
+_OTHER = "Give another output, or delete this file to answer all prompts anew"
 
 
 def read_answers(path: Path) -> tuple[list[dict[str, Any]], int]:
@@ -42,7 +42,7 @@ def read_answers(path: Path) -> tuple[list[dict[str, Any]], int]:
                 raise BatchError(
                     "not the beginning of an answer of this program, and the line does not end, so "
                     f"to go on would cut it off: {rest[:60].decode('utf-8', 'replace')!r}. "
-                    "Take it out of the file, or give another --output"
+                    "Take it out of the file, or give another output"
                 )
     return answers, sum(len(line) + 1 for line in whole)
 
@@ -82,11 +82,11 @@ def check_answered(path: Path, answers: list[dict[str, Any]], prompts: list[Batc
         where, prompt_id = f"{path}:{number}", answer["id"]
         if prompt_id not in by_id:
             raise BatchError(
-                f"{where}: answers {prompt_id!r}, which --input does not have. {_OTHER}"
+                f"{where}: answers {prompt_id!r}, which the input does not have. {_OTHER}"
             )
         if answer["prompt_sha256"] != by_id[prompt_id].sha256:
             raise BatchError(
-                f"{where}: answers {prompt_id!r}, and line {by_id[prompt_id].number} of --input "
+                f"{where}: answers {prompt_id!r}, and line {by_id[prompt_id].number} of the input "
                 f"asks something else under that id now. {_OTHER}"
             )
         if prompt_id in answered:

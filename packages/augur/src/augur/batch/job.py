@@ -14,15 +14,16 @@ from augur.batch.checkpoint_digest import checkpoint_sha256
 from augur.batch.errors import one_error_for_all
 from augur.batch.output_file import check_output, only_process_on
 from augur.batch.prompts import BatchPrompt, read_prompts
-from augur.devices import dtype_name
-from augur.engine import Engine
-from augur.free_memory import NoRoomError
+from augur.devices import DTypeName
+from augur.errors import NoRoomError, OptionError
+from augur.generation_config import settings_of
 from augur.generation_json import logprobs_json, options_json
-from augur.generation_options import GenerationOptions, GivenOptions, OptionError
-from augur.model_source import resolve_model
+from augur.llm import LLM, load
+from augur.options import GenerationOptions, Options, check_options, decide
+from augur.sources import resolve_model
 from augur_gen import GenerationError
 from augur_tok import TokenizerError
-from augur_weights import Progress
+from augur_weights import Checkpoint, Progress
 
 # Fixed, so that the same command can go on with the same draws.
 _DEFAULT_SEED = 0
@@ -43,20 +44,21 @@ class Job:
         system: the system message of every chat.
         thinking: whether the model thinks before it answers; None leaves it to the template.
         prefill_chunk: prompt tokens for each forward pass.
-        given: the options; where tokens are drawn and no seed is given, it is 0.
+        given: the options; where tokens are drawn and no seed is given, it is 0. No constraint,
+            which a file of answers could not tell of.
     """
 
     input: Path
     output: Path
     model: str
-    device: torch.device
-    dtype: torch.dtype
+    device: str
+    dtype: DTypeName
     attention: AttentionName
     raw: bool
     system: str | None
     thinking: bool | None
     prefill_chunk: int
-    given: GivenOptions
+    given: Options
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,10 @@ def run_batch(job: Job, progress: Progress) -> Outcome:
     prompts = read_prompts(job.input, raw=job.raw, system=job.system)
     check_output(job.output, job.input)
     # All that needs no model is checked before one is fetched, which may take hours.
-    early = None if job.given.use_generation_config else _common_options(job, prompts, None)
+    check_options(job.given)
+    if job.given.get("constraint") is not None:
+        raise OptionError("{constraint} is not supported for a file of prompts. Leave it out")
+    early = None if job.given.get("use_generation_config") else _common_options(job, prompts, None)
     with only_process_on(job.output):
         answers, num_bytes = read_answers(job.output)
         check_answered(job.output, answers, prompts)
@@ -103,12 +108,10 @@ def run_batch(job: Job, progress: Progress) -> Outcome:
         num_errors = sum("error" in answer for answer in answers)
         if left:
             # Loaded before the file is touched: what cannot be loaded leaves it as it is.
-            engine = Engine.load(
-                folder, device=job.device, dtype=job.dtype, attention=job.attention
-            )
+            llm = load(folder, device=job.device, dtype=job.dtype, attention=job.attention)
             with closing(AnswerWriter(job.output, num_bytes)) as writer:
                 progress("answers", len(answered), len(prompts))
-                for done, answer in enumerate(_answers(engine, job, left, options), start=1):
+                for done, answer in enumerate(_answers(llm, job, left, options), start=1):
                     writer.write(answer | {"made_with": facts})
                     num_errors += "error" in answer
                     progress("answers", len(answered) + done, len(prompts))
@@ -121,7 +124,8 @@ def _common_options(job: Job, prompts: list[BatchPrompt], folder: Path | None) -
     Raises:
         BatchError: lines that do not.
     """
-    options = job.given.options(folder)
+    settings = None if folder is None else settings_of(Checkpoint(folder))
+    options = decide(job.given, settings if job.given.get("use_generation_config") else None)
     if options.is_random and options.sampling is not None and options.sampling.seed is None:
         options = options.with_seed(_DEFAULT_SEED)
     with one_error_for_all(job.input) as errors:
@@ -137,8 +141,8 @@ def _settings(job: Job, options: GenerationOptions) -> dict[str, Any]:
     Two runs with the same settings give the same answers on one machine.
     """
     return {
-        "device": str(job.device),
-        "dtype": dtype_name(job.dtype),
+        "device": job.device,
+        "dtype": job.dtype,
         "attention": job.attention,
         "torch": str(torch.__version__),
         "raw": job.raw,
@@ -150,30 +154,26 @@ def _settings(job: Job, options: GenerationOptions) -> dict[str, Any]:
 
 
 def _answers(
-    engine: Engine, job: Job, prompts: list[BatchPrompt], common: GenerationOptions
+    llm: LLM, job: Job, prompts: list[BatchPrompt], common: GenerationOptions
 ) -> Iterator[dict[str, Any]]:
     for prompt in prompts:
         answer: dict[str, Any] = {"id": prompt.id}
         try:
-            answer |= _answer(engine, job, prompt, prompt.options(common))
+            answer |= _answer(llm, job, prompt, prompt.options(common))
         except (OptionError, NoRoomError) as error:
             # No answer: with other options, or at another time, there would be one.
-            raise type(error)(f"{job.input}:{prompt.number}: {error}") from error
+            told = f"%s:%d: {error.template}"
+            raise type(error)(told, job.input, prompt.number, *error.values) from error
         except (GenerationError, TokenizerError) as error:
             answer["error"] = str(error)
         yield answer | {"prompt_sha256": prompt.sha256}
 
 
-def _answer(
-    engine: Engine, job: Job, prompt: BatchPrompt, options: GenerationOptions
-) -> dict[str, Any]:
-    if isinstance(prompt.content, str):
-        prompt_token_ids = engine.encode_prompt(
-            prompt.content, raw=job.raw, system=job.system, thinking=job.thinking
-        )
-    else:
-        prompt_token_ids = engine.encode_messages(prompt.content, thinking=job.thinking)
-    result = engine.generate(prompt_token_ids, options, chunk_size=job.prefill_chunk).run()
+def _answer(llm: LLM, job: Job, prompt: BatchPrompt, options: GenerationOptions) -> dict[str, Any]:
+    prompt_token_ids = llm.encode(
+        prompt.content, raw=job.raw, system=job.system, thinking=job.thinking
+    )
+    result = llm.generate(prompt_token_ids, options, chunk_size=job.prefill_chunk).run()
     sampling = result.generation.sampling
     return {
         "text": result.text,
@@ -182,5 +182,5 @@ def _answer(
         "num_prompt_tokens": len(prompt_token_ids),
         "token_ids": result.token_ids,
         "seed": None if sampling is None else sampling.seed,
-        "logprobs": logprobs_json(engine.tokenizer, result.generation.logprobs),
+        "logprobs": logprobs_json(llm.tokenizer, result.generation.logprobs),
     }

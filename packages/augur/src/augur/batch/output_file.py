@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 
 from augur.batch.errors import BatchError
 
-# What to do beside giving another --output.
+# What to do beside giving another output.
 _ADVICE = {
     errno.EACCES: ", or allow yourself to read and write there",
     errno.EROFS: ", which is on a disk that can be written",
@@ -39,9 +39,9 @@ def check_output(path: Path, input_path: Path) -> None:
         except FileNotFoundError:
             return
         if not stat.S_ISREG(found.st_mode):
-            raise BatchError(f"{path}: not a regular file. Give another --output")
+            raise BatchError(f"{path}: not a regular file. Give another output")
         if os.path.samestat(found, input_path.stat()):
-            raise BatchError(f"{path}: --output is --input. Give another --output")
+            raise BatchError(f"{path}: it is the input, too. Give another output")
         target.open("r+b").close()
 
 
@@ -63,7 +63,7 @@ def only_process_on(path: Path) -> Iterator[None]:
             lock.acquire(blocking=False)
         except Timeout:
             raise BatchError(
-                f"{path}: another process is writing to it. Wait for that, or give another --output"
+                f"{path}: another process is writing to it. Wait for that, or give another output"
             ) from None
     try:
         yield
@@ -82,5 +82,5 @@ def _told_of(path: Path, what: str) -> Iterator[None]:
     except OSError as error:
         advice = _ADVICE.get(error.errno or 0, "")
         raise BatchError(
-            f"{path}: {what}: {error.strerror or error}. Give another --output{advice}"
+            f"{path}: {what}: {error.strerror or error}. Give another output{advice}"
         ) from error

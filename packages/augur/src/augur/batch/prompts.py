@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from augur.batch.errors import BatchError, one_error_for_all
-from augur.generation_options import SEEDS, GenerationOptions
+from augur.options import SEEDS, GenerationOptions
 from augur_gen import GenerationError
 from augur_weights import StrictJSONError, parse_json
 
@@ -62,7 +62,7 @@ class BatchPrompt:
             raise BatchError(str(error)) from None
         if options.sampling is None or not options.is_random:
             if self.seed is not None:
-                raise BatchError("it has a seed, and without --temperature nothing is drawn")
+                raise BatchError("it has a seed, and without a temperature nothing is drawn")
             return options
         if self.seed is not None:
             return options.with_seed(self.seed)
@@ -80,14 +80,14 @@ def read_prompts(path: Path, *, raw: bool = False, system: str | None = None) ->
     Raises:
         BatchError: it cannot be read, or lines are wrong; each is named by its number.
     """
-    chat_option = "--raw" if raw else None if system is None else "--system"
+    beside = "raw text" if raw else None if system is None else "a system message"
     prompts: dict[PromptId, BatchPrompt] = {}
     with one_error_for_all(path) as errors:
         for number, line in enumerate(_read_text(path).split("\n"), start=1):
             if not line.strip():
                 continue
             with errors.of_line(number):
-                prompt = _prompt(number, _json_object(line), chat_option)
+                prompt = _prompt(number, _json_object(line), beside)
                 if prompt.id in prompts:
                     first = prompts[prompt.id].number
                     raise BatchError(f"the id {prompt.id!r} is that of line {first} already")
@@ -117,14 +117,14 @@ def _json_object(line: str) -> dict[str, Any]:
     return found
 
 
-def _prompt(number: int, line: dict[str, Any], chat_option: str | None) -> BatchPrompt:
+def _prompt(number: int, line: dict[str, Any], beside: str | None) -> BatchPrompt:
     unknown = [key for key in line if key not in _KEYS]
     if unknown:
         raise BatchError(f"{unknown[0]!r} is not supported, expected {', '.join(_KEYS)}")
     if ("prompt" in line) == ("messages" in line):
         raise BatchError('expected either "prompt" or "messages"')
-    if "messages" in line and chat_option is not None:
-        raise BatchError(f'{chat_option} does not go with "messages"; leave it out')
+    if "messages" in line and beside is not None:
+        raise BatchError(f'{beside} does not go with "messages"; leave it out')
     prompt_id = line.get("id", number)
     if type(prompt_id) not in (str, int):  # bool is an int to Python
         raise BatchError(f"id is {prompt_id!r}, expected a string or a whole number")

@@ -5,17 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from augur_model import ConfigError, QwenConfig
-from augur_weights import Progress, resolve
+from augur_weights import DEFAULT_MODEL, Progress, resolve
 
 
-def resolve_model(name: str, *, progress: Progress) -> Path:
+def resolve_model(name: str | Path | None, *, progress: Progress | None = None) -> Path:
     """As `augur_weights.resolve`; a model that is not supported is refused before its weights come.
 
     Raises:
         WeightsError: the name leads to no checkpoint.
         ConfigError: the checkpoint's config.json asks for what augur does not do.
     """
-    return resolve(name, progress=progress, check_config=partial(config_of, name))
+    return resolve(name, progress=progress, check_config=partial(config_of, name or DEFAULT_MODEL))
 
 
 def config_of(model: str | Path, config: dict[str, Any]) -> QwenConfig:
