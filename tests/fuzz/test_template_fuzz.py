@@ -11,9 +11,18 @@ from hypothesis import strategies as st
 
 from augur_proof.tiny_checkpoint import CHAT_TEMPLATE
 from augur_tok import TokenizerError
-from augur_tok.chat_template import ChatTemplate, chat_context
+from augur_tok.added_tokens import AddedTokens
+from augur_tok.chat_messages import chat_context
+from augur_tok.chat_template import ChatTemplate
 from fuzz_bounds import MOMENT, bounded
 from reader_bounds import fuzzing
+
+SPECIAL = {"<|im_start|>": 0, "<|im_end|>": 1}
+ADDED = AddedTokens(
+    ids={**SPECIAL, "<tool_call>": 2, "</think>": 3},
+    special=SPECIAL,
+    named={"eos_token": "<|im_end|>"},
+)
 
 # A template with most of what templates do, in the manner of Qwen3's.
 LONG_TEMPLATE = """\
@@ -115,12 +124,7 @@ def test_a_mutated_template_on_any_messages_gives_a_text_or_our_error(
     refusal = ""
     with bounded():
         try:
-            template = ChatTemplate(
-                mutated(source, seed),
-                named={"eos_token": "<|im_end|>"},
-                special=["<|im_start|>", "<|im_end|>"],
-                tags=["<tool_call>", "</think>"],
-            )
+            template = ChatTemplate(mutated(source, seed), ADDED)
             context = chat_context(messages, True, tools, {"mood": mood})
             assert isinstance(template.render(context, MOMENT), str)
             assert all(text for text, _ in template.render_pieces(context, MOMENT))
@@ -141,7 +145,7 @@ def test_the_templates_themselves_render() -> None:
     ]
     context = chat_context(messages, True, [{"name": "f"}], {})
     for source in (CHAT_TEMPLATE, LONG_TEMPLATE):
-        template = ChatTemplate(source, named={}, special=["<|im_start|>", "<|im_end|>"], tags=[])
+        template = ChatTemplate(source, ADDED)
         text = template.render(context, MOMENT)
         assert text.startswith("<|im_start|>")
         assert text.endswith("<|im_start|>assistant\n")
@@ -153,7 +157,7 @@ def test_mutations_reach_both_ends() -> None:
     context = chat_context([{"role": "user", "content": "Hi"}], True, None, {})
     outcomes = set()
     for seed in range(30):
-        template = ChatTemplate(mutated(LONG_TEMPLATE, seed), named={}, special=[], tags=[])
+        template = ChatTemplate(mutated(LONG_TEMPLATE, seed), ADDED)
         try:
             outcomes.add(type(template.render(context, MOMENT)))
         except TokenizerError as error:

@@ -10,12 +10,12 @@ import pytest
 import tokenizers
 import torch
 from safetensors.torch import load_file, save_file
-from tokenizers import decoders, models, pre_tokenizers, trainers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from typer.testing import CliRunner
 
 from augur_apps.parity import app
-from augur_tok.qwen2_bpe import QWEN2_SPLIT
+from augur_tok import QWEN2
 
 PROMPTS = ["Why is the sky blue?", "¿Cuántas ardillas hay?", "def add(a, b):\n    return"]
 
@@ -59,9 +59,10 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _tokenizer() -> PreTrainedTokenizerFast:
     backend = tokenizers.Tokenizer(models.BPE())
+    backend.normalizer = normalizers.NFC()
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(tokenizers.Regex(QWEN2_SPLIT), behavior="isolated"),
+            pre_tokenizers.Split(tokenizers.Regex(QWEN2.split), behavior="isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

@@ -1,4 +1,4 @@
-"""Jinja as in transformers: templates on a vocabulary of single bytes."""
+"""Jinja as in transformers: templates on a vocabulary of single bytes and one pair."""
 
 import json
 from collections.abc import Callable
@@ -37,11 +37,11 @@ THINKING = """\
 
 @pytest.fixture
 def with_template(tmp_path: Path) -> Callable[[str], Pair]:
-    """Both tokenizers with a template, on a vocabulary of single bytes and Qwen3's added tokens."""
+    """Both tokenizers with a template, on a tiny vocabulary and Qwen3's added tokens."""
 
     def open_both(template: str) -> Pair:
         alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-        vocab = {character: token_id for token_id, character in enumerate(alphabet)}
+        vocab = {token: token_id for token_id, token in enumerate([*alphabet, "ab"])}
         special = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
         tags = ("<tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>")
         tokens = [(text, text in special) for text in (*special, *tags)]
@@ -55,7 +55,7 @@ def with_template(tmp_path: Path) -> Callable[[str], Pair]:
             "eos_token": "<|im_end|>",
             "chat_template": template,
         }
-        (tmp_path / "merges.txt").write_text("#version: 0.2\n", encoding="utf-8")
+        (tmp_path / "merges.txt").write_text("#version: 0.2\na b\n", encoding="utf-8")
         (tmp_path / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
         (tmp_path / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
         return Tokenizer.from_folder(tmp_path), AutoTokenizer.from_pretrained(tmp_path)

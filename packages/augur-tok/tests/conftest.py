@@ -13,8 +13,7 @@ import pytest
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from augur_tok import Tokenizer
-from augur_tok.qwen2_bpe import QWEN2_SPLIT
+from augur_tok import QWEN2, Tokenizer
 
 TRAINING_TEXT = [
     "Why is the sky blue? The sky is blue because the air scatters blue light the most.",
@@ -94,7 +93,7 @@ def backend() -> tokenizers.Tokenizer:
     backend.normalizer = normalizers.NFC()
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(tokenizers.Regex(QWEN2_SPLIT), behavior="isolated"),
+            pre_tokenizers.Split(tokenizers.Regex(QWEN2.split), behavior="isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

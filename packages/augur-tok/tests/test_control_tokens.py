@@ -1,9 +1,11 @@
 """Which tokens of a rendered chat are control tokens."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -162,3 +164,80 @@ def test_the_clock_may_tick_between_renderings(with_template: Opener) -> None:
     tokenizer = with_template("<|im_start|>{{ strftime_now('%f') }}")
     for _ in range(20):
         assert tokenizer.encode_chat(user("Hi"))
+
+
+# Added tokens as a checkpoint may have them: `normalized` ones come after all others, and stand for
+# every spelling of their normal form; some begin in others; one has a single character.
+ACCENT = "<\u00e9>"
+ODD_TAGS = {
+    "<a": False, "<ab>": True, "b>": False, ACCENT: True, "<e\u0301\u0301>": True, "§": False,
+    "§§>": True, "x<": True,
+}  # fmt: skip
+ODD_SPECIAL = {"<|e\u0301nd|>": True, "<|\u00fc|>": True}
+odd_pieces = st.sampled_from(
+    [
+        "<",
+        "a",
+        "b",
+        ">",
+        "\u00e9",
+        "e",
+        "\u0301",
+        "\u0338",
+        "§",
+        "x",
+        " ",
+        *ODD_TAGS,
+        "|",
+        "u\u0308",
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def odd(
+    tmp_path_factory: pytest.TempPathFactory, backend: tokenizers.Tokenizer, config: dict[str, Any]
+) -> Tokenizer:
+    folder = tmp_path_factory.mktemp("odd")
+    changed = tokenizers.Tokenizer.from_str(backend.to_str())
+    for special, tokens in ((False, ODD_TAGS), (True, ODD_SPECIAL)):
+        changed.add_tokens(
+            [
+                tokenizers.AddedToken(text, special=special, normalized=flag)
+                for text, flag in tokens.items()
+            ]
+        )
+    changed.save(str(folder / "tokenizer.json"))
+    template = (
+        "{% for message in messages %}<|\u00e9nd|>{{ message.role }}:{{ message.content }}"
+        "<|e\u0301nd|><|u\u0308|>{% endfor %}"
+    )
+    config = {"chat_template": template, "eos_token": "<|im_end|>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    return Tokenizer.from_folder(folder)
+
+
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(contents=st.lists(st.lists(odd_pieces, max_size=9).map("".join), min_size=1, max_size=3))
+def test_tokens_of_every_kind_get_the_librarys_ids_in_trusted_messages(
+    odd: Tokenizer, contents: list[str]
+) -> None:
+    # Between two letters, so that no token is spelled half by the template.
+    messages = [{"role": "assistant", "content": f"Q{content}Q"} for content in contents]
+    rendered = odd.apply_chat_template(messages)
+    assert odd.encode_chat(messages) == odd.encode(rendered, allow_special=True)
+
+
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(content=st.lists(odd_pieces, max_size=12).map("".join))
+def test_tokens_of_every_kind_stay_plain_in_a_users_message(odd: Tokenizer, content: str) -> None:
+    messages = user(f"Q{content}Q")
+    token_ids = odd.encode_chat(messages)
+    end, umlaut = odd.token_id("<|e\u0301nd|>"), odd.token_id("<|\u00fc|>")
+    assert token_ids == [end, *odd.encode(f"user:Q{content}Q"), end, umlaut]
+
+
+def test_a_message_cannot_take_the_templates_own_token_into_a_tag(odd: Tokenizer) -> None:
+    # The library would read "x<" where the message ends and the template's token begins.
+    token_ids = odd.encode_chat([{"role": "assistant", "content": "x"}])
+    assert token_ids[-2:] == [odd.token_id("<|e\u0301nd|>"), odd.token_id("<|\u00fc|>")]

@@ -137,17 +137,22 @@ def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("{", "is not valid JSON"),
+        ("{", "is not JSON"),
         ("[]", "holds a JSON list"),
-        ("{}", "tokenizers library reads"),
-        ('{"version": ' + "9" * 5_000 + "}", "is not valid JSON"),
+        ("{}", "pre_tokenizer has the steps"),
+        ({"model": 1}, "tokenizers library reads"),
+        ('{"version": ' + "9" * 5_000 + "}", "thousands of digits"),
+        ('{"version": "1.0", "version": "1.0"}', "twice"),
+        ('{"version": NaN}', "NaN"),
         (b"\xff\xfe", "is not UTF-8"),
         ("version https://git-lfs.github.com/spec/v1\noid sha256:0", "Git LFS pointer"),
     ],
 )
 def test_a_broken_tokenizer_json_is_named(
-    folder: Path, with_files: Copier, content: str | bytes, reason: str
+    backend: tokenizers.Tokenizer, folder: Path, with_files: Copier, content: Any, reason: str
 ) -> None:
+    if isinstance(content, dict):
+        content = {**json.loads(backend.to_str()), **content}
     with pytest.raises(TokenizerError, match=rf"tokenizer\.json.*{reason}"):
         Tokenizer.from_folder(with_files(folder, {"tokenizer.json": content}))
 
@@ -156,16 +161,11 @@ def test_a_broken_tokenizer_json_is_named(
     ("change", "reason"),
     [
         ({"decoder": None}, "decoder NoneType"),
-        ({"pre_tokenizer": None}, "comes back from its ids"),
         ({"normalizer": {"type": "Lowercase"}}, "normalizer has a step of type 'Lowercase'"),
         ({"pre_tokenizer": {"type": "Whitespace"}}, "has a step of type 'Whitespace'"),
         (
             {"normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend"}]}},
             "normalizer has a step of type 'Prepend'",
-        ),
-        (
-            {"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a+)+$"}}},
-            r"splits text by \{'Regex': '\(a\+\)\+\$'\}; only Qwen's pattern",
         ),
         ({"decoder": [1]}, r"decoder holds \[1\]"),
     ],
@@ -232,7 +232,7 @@ def test_vocab_and_merges_are_needed_both(
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("vocab.json", "{", "not valid JSON"),
+        ("vocab.json", "{", "is not JSON"),
         ("vocab.json", [], "holds a JSON list"),
         ("vocab.json", {"a": "0"}, "'a' has the id '0'"),
         ("vocab.json", {"a": -1}, "'a' has the id -1"),
@@ -241,7 +241,7 @@ def test_vocab_and_merges_are_needed_both(
         ("merges.txt", "#version: 0.2\nab\n", "line 2: found 'ab'"),
         ("merges.txt", "a b c\n", "line 1: found 'a b c'"),
         ("merges.txt", b"\xc3", "is not UTF-8"),
-        ("tokenizer_config.json", "{", "not valid JSON"),
+        ("tokenizer_config.json", "{", "is not JSON"),
         ("tokenizer_config.json", {}, "no added_tokens_decoder"),
         ("tokenizer_config.json", {"tokenizer_class": "LlamaTokenizer"}, "'LlamaTokenizer'"),
         ("tokenizer_config.json", {"add_bos_token": True}, "sets add_bos_token"),
@@ -263,7 +263,7 @@ def test_a_malformed_file_is_named_with_what_is_wrong(
 def test_a_vocabulary_without_all_bytes_is_refused(vocab_folder: Path, with_files: Copier) -> None:
     # "ÿ" spells the byte 0xFF, which no merge uses; another token takes its id.
     vocab = json.loads((vocab_folder / "vocab.json").read_text(encoding="utf-8"))
-    vocab["replaced"] = vocab.pop("ÿ")
+    vocab["no bytes"] = vocab.pop("ÿ")
     with pytest.raises(TokenizerError, match=r"lacks 1 of the 256 byte tokens"):
         Tokenizer.from_folder(with_files(vocab_folder, {"vocab.json": vocab}))
 

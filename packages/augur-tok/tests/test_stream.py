@@ -111,3 +111,28 @@ def test_each_token_is_looked_up_once_however_long_the_text() -> None:
     stream = StreamDecoder(token_bytes, frozenset())
     assert [stream.push(token_id) for token_id in range(1000)] == ["ab"] * 1000
     assert looked_up == list(range(1000))
+
+
+def test_what_is_passed_over_can_be_asked_for(tokenizer: Tokenizer) -> None:
+    stream = tokenizer.stream()
+    for token_id in range(420):
+        pushed, passed = stream.push(token_id), stream.skipped(token_id)
+        special = [text for text, known in tokenizer.special_tokens.items() if known == token_id]
+        assert passed == "".join(special)
+        assert not (pushed and passed)
+    assert (
+        tokenizer.stream(skip_special_tokens=False).skipped(tokenizer.token_id("<|im_end|>")) == ""
+    )
+    with pytest.raises(TokenizerError, match="token ids start at 0"):
+        stream.skipped(-1)
+
+
+def test_the_bytes_of_tokens_make_their_text(tokenizer: Tokenizer) -> None:
+    token_ids = tokenizer.encode("Grüße 世界 🙂 <|im_end|>", allow_special=True)
+    joined = b"".join(tokenizer.token_bytes(token_id) for token_id in token_ids)
+    assert joined == "Grüße 世界 🙂 <|im_end|>".encode()
+    assert {len(tokenizer.token_bytes(number)) for number in range(256)} == {1}
+    assert tokenizer.token_bytes(10**9) == b""
+    for wrong in (-1, "a"):
+        with pytest.raises(TokenizerError, match="token ids"):
+            tokenizer.token_bytes(wrong)  # type: ignore[arg-type]

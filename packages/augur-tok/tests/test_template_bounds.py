@@ -1,13 +1,15 @@
 """What a chat template may take, what it may change, and what it can say."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 import pytest
 
 from augur_tok import ChatTemplateError, Tokenizer
-from augur_tok.chat_template import ChatTemplate, chat_context
+from augur_tok.added_tokens import AddedTokens
+from augur_tok.chat_messages import chat_context
+from augur_tok.chat_template import ChatTemplate
 from augur_tok.control_marks import PRIVATE_USE
 
 USER = [{"role": "user", "content": "Hi"}]
@@ -18,8 +20,9 @@ Opener = Callable[[str], Tokenizer]
 ENDLESS = "{% for n in range(100000) %}" * 3 + "{% endfor %}" * 3
 
 
-def of(source: str, special: list[str] | None = None) -> ChatTemplate:
-    return ChatTemplate(source, named={}, special=special or [], tags=[])
+def of(source: str, special: Sequence[str] = ()) -> ChatTemplate:
+    ids = {token: token_id for token_id, token in enumerate(special)}
+    return ChatTemplate(source, AddedTokens(ids=ids, special=ids))
 
 
 def test_a_marked_rendering_is_within_bounds_too(with_template: Opener) -> None:
@@ -54,7 +57,7 @@ def test_many_and_long_tokens_are_told_apart(count: int, length: int) -> None:
     special = [f"<|{n:06d}{'x' * (length - 10)}|>" for n in range(count)]
     source = special[-1] + "{{ messages[0].content }}" + special[0]
     pieces = of(source, special).render_pieces(CONTEXT, MOMENT)
-    assert list(pieces) == [(special[-1], True), ("Hi", False), (special[0], True)]
+    assert list(pieces) == [(special[-1], count - 1), ("Hi", None), (special[0], 0)]
     begun = of("{{ '" + special[1][:9] + "' }}", special)
     with pytest.raises(ChatTemplateError, match="puts a control token together from parts"):
         begun.render_pieces(CONTEXT, MOMENT)
@@ -151,7 +154,7 @@ def test_a_long_message_is_rendered_and_cut_whole(times: int) -> None:
     chat = chat_context([{"role": "user", "content": content}], True, None, {})
     template = of("<|im_start|>{{ messages[0].content }}", ["<|im_start|>"])
     pieces = template.render_pieces(chat, MOMENT)
-    assert list(pieces) == [("<|im_start|>", True), (content, False)]
+    assert list(pieces) == [("<|im_start|>", 0), (content, None)]
 
 
 def test_an_empty_template_is_said_to_be_empty(with_template: Opener) -> None:

@@ -3,8 +3,8 @@
 import operator
 from typing import SupportsIndex
 
+from augur_files import shown
 from augur_tok.errors import TokenizerError
-from augur_tok.shown import shown
 
 
 def checked_text(text: object) -> str:

@@ -5,7 +5,8 @@ from pathlib import Path
 import tokenizers
 from tokenizers import decoders, models
 
-from augur_tok.errors import TokenizerError
+from augur_tok.errors import broken_file
+from augur_tok.family import Family
 from augur_tok.token_bytes import BYTE_OF_CHARACTER
 
 # Of all added tokens together; Qwen's have about 500. Regular expressions are made of them.
@@ -23,68 +24,49 @@ def check_byte_level(origin: Path, backend: tokenizers.Tokenizer) -> None:
     """
     model, decoder = backend.model, backend.decoder
     if not isinstance(model, models.BPE) or not isinstance(decoder, decoders.ByteLevel):
-        raise TokenizerError(
-            f"{origin}: model {type(model).__name__} with decoder {type(decoder).__name__}; "
-            "only Qwen's kind, BPE with ByteLevel, is supported."
-        )
+        kinds = f"model {type(model).__name__} with decoder {type(decoder).__name__}"
+        raise broken_file(origin, f"{kinds}; only BPE with ByteLevel is supported")
     if model.dropout:
-        raise TokenizerError(
-            f"{origin}: BPE dropout is {model.dropout}, so that a text has no fixed ids; "
-            "set it to null for inference."
-        )
+        what = f"BPE dropout is {model.dropout}, so that a text has no fixed ids"
+        raise broken_file(origin, what, "Set it to null for inference.")
     missing = [character for character in BYTE_OF_CHARACTER if model.token_to_id(character) is None]
     if missing:
-        raise TokenizerError(
-            f"{origin}: the vocabulary lacks {len(missing)} of the 256 byte tokens (the first is "
-            f"{missing[0]!r}), so that some texts would lose characters. Fetch the file again."
-        )
+        first = f"the vocabulary lacks {len(missing)} of the 256 byte tokens ({missing[0]!r} first)"
+        raise broken_file(origin, f"{first}, so that some texts would lose characters")
     restored = backend.decode(backend.encode(PROBE, add_special_tokens=False).ids)
     if restored != PROBE:
-        raise TokenizerError(
-            f"{origin}: {PROBE!r} comes back from its ids as {restored!r}; only tokenizers that "
-            "keep text unchanged, as Qwen's do, are supported."
-        )
+        what = f"{PROBE!r} comes back from its ids as {restored!r}, expected unchanged"
+        raise broken_file(origin, what)
 
 
-def check_adds_nothing(origin: Path, backend: tokenizers.Tokenizer) -> None:
-    """No token is put around a text: Qwen has no token for the beginning.
+def check_beginning(origin: Path, backend: tokenizers.Tokenizer, family: Family) -> None:
+    """No token is put around a text but the one with which the family's begin, if there is one.
 
     Raises:
-        TokenizerError: the tokenizer's post-processor would add tokens.
+        TokenizerError: the post-processor would add others, or the vocabulary lacks that one.
     """
-    added = backend.num_special_tokens_to_add(is_pair=False)
-    if added:
-        raise TokenizerError(
-            f"{origin}: its post_processor adds {added} token(s) to every text; Qwen's adds none, "
-            "and augur has no such option."
-        )
+    added = backend.encode("", add_special_tokens=True).tokens
+    begin = family.begins_with
+    if added not in ([], [begin]):
+        what = f"its post_processor adds {len(added)} token(s) to every text: {', '.join(added)}"
+        raise broken_file(origin, f"{what}; {family.names[0]}'s adds {begin or 'none'}")
+    if begin is not None and backend.token_to_id(begin) is None:
+        raise broken_file(origin, f"it has no token {begin!r}, with which texts begin")
 
 
-def check_added_tokens_match_anywhere(origin: Path, backend: tokenizers.Tokenizer) -> None:
-    """An added token matches its own text, wherever that stands, and nothing around it.
-
-    Raises:
-        TokenizerError: a token has a flag by which it takes in or looks at its neighbours.
-    """
-    for token in backend.get_added_tokens_decoder().values():
-        flags = [name for name in ("lstrip", "rstrip", "single_word") if getattr(token, name)]
-        if flags:
-            raise TokenizerError(
-                f"{origin}: the added token {token.content!r} sets {', '.join(flags)}; no Qwen "
-                "token does, and it is not supported."
-            )
-
-
-def check_added_tokens_are_short(origin: Path, backend: tokenizers.Tokenizer) -> None:
-    """The added tokens can be looked for in a text.
+def check_added_tokens(origin: Path, backend: tokenizers.Tokenizer) -> None:
+    """An added token matches its own text, wherever that stands; all can be looked for in a text.
 
     Raises:
-        TokenizerError: they have too many characters.
+        TokenizerError: a token looks at its neighbours, or all have too many characters.
     """
     added = backend.get_added_tokens_decoder().values()
+    for token in added:
+        flags = [name for name in ("lstrip", "rstrip", "single_word") if getattr(token, name)]
+        if flags:
+            what = f"the added token {token.content!r} sets {', '.join(flags)}"
+            raise broken_file(origin, f"{what}, which is not supported")
     found = sum(len(token.content) for token in added)
     if found > MAX_ADDED_CHARACTERS:
-        raise TokenizerError(
-            f"{origin}: its {len(added):,} added tokens have {found:,} characters, expected at "
-            f"most {MAX_ADDED_CHARACTERS:,}. Fetch the tokenizer's files again."
-        )
+        what = f"its {len(added):,} added tokens have {found:,} characters"
+        raise broken_file(origin, f"{what}, expected at most {MAX_ADDED_CHARACTERS:,}")

@@ -3,27 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from augur_files import shown
 from augur_tok.arguments import checked_text
 from augur_tok.errors import ChatTemplateError, TokenizerError
-from augur_tok.shown import shown
 
 # Names that transformers' apply_chat_template takes as options of its own. As template variables
 # they would do nothing, so they are refused.
-NOT_VARIABLES = frozenset(
-    {
-        "chat_template",
-        "continue_final_message",
-        "max_length",
-        "padding",
-        "return_assistant_tokens_mask",
-        "return_dict",
-        "return_tensors",
-        "sanitize_control_tokens",
-        "tokenize",
-        "tokenizer_kwargs",
-        "truncation",
-    }
-)
+NOT_VARIABLES = (
+    "chat_template", "continue_final_message", "max_length", "padding",
+    "return_assistant_tokens_mask", "return_dict", "return_tensors", "sanitize_control_tokens",
+    "tokenize", "tokenizer_kwargs", "truncation",
+)  # fmt: skip
 
 # Deeper than any schema, and well within what Python recurses.
 MAX_DEPTH = 64
@@ -32,30 +22,36 @@ MAX_DEPTH = 64
 REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
 
 
-def plain_messages(messages: object) -> list[dict[str, Any]]:
-    """The messages as new plain dicts, without keys that are None.
+def chat_context(
+    messages: object, add_generation_prompt: bool, tools: object, variables: Mapping[str, object]
+) -> dict[str, Any]:
+    """The variables that a template sees, as new values of JSON's types and tuples.
 
     Raises:
-        ChatTemplateError: not a list of messages, each with a text `role` and a `content`.
+        ChatTemplateError: messages, tools or variables have the wrong shape.
     """
+    for name in variables:
+        if name in NOT_VARIABLES:
+            raise ChatTemplateError(f"{name} is an option of transformers that augur lacks.")
+    return {
+        "documents": None,
+        **{name: _plain(name, value) for name, value in variables.items()},
+        "messages": _plain_messages(messages),
+        "tools": None if tools is None else _plain_tools(tools),
+        "add_generation_prompt": add_generation_prompt,
+    }
+
+
+def _plain_messages(messages: object) -> list[dict[str, Any]]:
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
-        raise ChatTemplateError(
-            f"messages is a {type(messages).__name__}, expected a list of dicts such as "
-            '[{"role": "user", "content": "Hello"}].'
-        )
+        example = '[{"role": "user", "content": "Hello"}]'
+        raise ChatTemplateError(f"messages is a {type(messages).__name__}, expected {example}.")
     if not messages:
         raise ChatTemplateError("messages is empty, expected at least one message.")
     return [_plain_message(f"messages[{place}]", message) for place, message in enumerate(messages)]
 
 
-def plain_tools(tools: object) -> list[Any] | None:
-    """The tools as new plain dicts, or None.
-
-    Raises:
-        ChatTemplateError: not a list of JSON schemas (dicts).
-    """
-    if tools is None:
-        return None
+def _plain_tools(tools: object) -> list[Any]:
     if not isinstance(tools, Sequence) or isinstance(tools, str | bytes):
         raise ChatTemplateError(f"tools is a {type(tools).__name__}, expected a list of dicts.")
     for place, tool in enumerate(tools):
@@ -64,64 +60,42 @@ def plain_tools(tools: object) -> list[Any] | None:
                 f"tools[{place}] is a {type(tool).__name__}, expected its JSON schema as a dict; "
                 "functions are not turned into schemas."
             )
-    return [plain_data(f"tools[{place}]", tool) for place, tool in enumerate(tools)]
+    return [_plain(f"tools[{place}]", tool) for place, tool in enumerate(tools)]
 
 
-def plain_variables(variables: Mapping[str, object]) -> dict[str, Any]:
-    """Further template variables (such as Qwen3's `enable_thinking`) as plain data.
-
-    Raises:
-        ChatTemplateError: a name that is not a template variable, or a value that is not plain.
-    """
-    for name in variables:
-        if name in NOT_VARIABLES:
-            raise ChatTemplateError(f"{name} is an option of transformers that augur lacks.")
-    return {name: plain_data(name, value) for name, value in variables.items()}
-
-
-def plain_data(where: str, value: object, depth: int = 0) -> Any:
-    """A copy made of JSON's types alone, so that a template can reach no object's methods.
-
-    Raises:
-        ChatTemplateError: a value of another type, nested too deeply, or with a lone surrogate;
-            `where` names it.
-    """
+def _plain(where: str, value: object, depth: int = 0) -> Any:
+    """A copy made of plain types alone; an error names the place of what cannot be copied."""
     if depth > MAX_DEPTH:
         raise ChatTemplateError(
             f"{where[:80]}... is nested more than {MAX_DEPTH} deep. Hand over less, or as text."
         )
-    if value is None or isinstance(value, bool):
-        return value
-    # A subclass (an enum, say) may print as something else: its plain value is what counts.
-    if isinstance(value, str):
-        return _plain_text(where, str.__str__(value))
-    if isinstance(value, int):
-        return int.__int__(value)
-    if isinstance(value, float):
-        return float.__float__(value)
-    if isinstance(value, Mapping):
-        return {
-            plain_data(f"{where}, a key", key, depth + 1): plain_data(
-                f"{where}[{shown(key)}]", item, depth + 1
-            )
-            for key, item in value.items()
-        }
-    if isinstance(value, list | tuple):
-        items = [
-            plain_data(f"{where}[{place}]", item, depth + 1) for place, item in enumerate(value)
-        ]
-        return items if isinstance(value, list) else tuple(items)
+    match value:
+        case None | bool():
+            return value
+        # A subclass (an enum, say) may print as something else: its plain value is what counts.
+        case str():
+            try:
+                return checked_text(str.__str__(value))
+            except TokenizerError as error:
+                raise ChatTemplateError(f"{where}: {error}") from None
+        case int():
+            return int.__int__(value)
+        case float():
+            return float.__float__(value)
+        case Mapping():
+            return {
+                _plain(f"{where}, a key", key, depth + 1): _plain(
+                    f"{where}[{shown(key)}]", item, depth + 1
+                )
+                for key, item in value.items()
+            }
+        case list() | tuple():
+            items = [_plain(f"{where}[{at}]", item, depth + 1) for at, item in enumerate(value)]
+            return items if isinstance(value, list) else tuple(items)
     raise ChatTemplateError(
         f"{where} is a {type(value).__name__}, expected text, a number, a bool, None, a list or a "
         "dict. Convert it first."
     )
-
-
-def _plain_text(where: str, text: str) -> str:
-    try:
-        return checked_text(text)
-    except TokenizerError as error:
-        raise ChatTemplateError(f"{where}: {error}") from None
 
 
 def _plain_message(where: str, message: object) -> dict[str, Any]:
@@ -131,29 +105,21 @@ def _plain_message(where: str, message: object) -> dict[str, Any]:
         )
     # Some APIs write a missing content or tool call as None, which templates would print.
     plain = {
-        key: plain_data(f"{where}[{shown(key)}]", value)
+        key: _plain(f"{where}[{shown(key)}]", value)
         for key, value in message.items()
         if value is not None
     }
-    if not isinstance(plain.get("role"), str):
+    role, content = plain.get("role"), plain.get("content")
+    if not isinstance(role, str):
+        raise ChatTemplateError(f"{where} has the role {shown(role)}, expected such as 'user'.")
+    is_blocks = isinstance(content, list) and all(isinstance(item, dict) for item in content)
+    lacks_it = content is None and plain.get("tool_calls")
+    if not (isinstance(content, str) or is_blocks or lacks_it):
         raise ChatTemplateError(
-            f"{where} has the role {shown(plain.get('role'))}, expected a text such as 'user'."
+            f"{where} (role {shown(role)}) has the content {shown(content)}, expected a text or a "
+            "list of content blocks (dicts); only a message with tool_calls may lack it."
         )
-    _check_content(where, plain)
     reasoning = next((plain[key] for key in REASONING_KEYS if key in plain), None)
     if reasoning is not None:
         plain = {"thinking": reasoning, **plain, "reasoning_content": reasoning}
     return plain
-
-
-def _check_content(where: str, message: Mapping[str, Any]) -> None:
-    content = message.get("content")
-    if content is None and message.get("tool_calls"):
-        return
-    is_blocks = isinstance(content, list) and all(isinstance(item, dict) for item in content)
-    if not isinstance(content, str) and not is_blocks:
-        raise ChatTemplateError(
-            f"{where} (role {shown(message['role'])}) has the content {shown(content)}, "
-            "expected a text or a list of content blocks (dicts); only a message with tool_calls "
-            "may lack it."
-        )

@@ -11,12 +11,12 @@ it, and only what the marks vouch for becomes a control token:
   messages of other roles than system and assistant: there it is broken by the `plain` mark.
 """
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
 from augur_tok.errors import ChatTemplateError
+from augur_tok.token_finder import Spelled, TokenFinder
 
 # Unicode gives these code points no meaning; any that the chat itself holds is passed over.
 PRIVATE_USE = range(0xF0000, 0xFFFFE)
@@ -50,20 +50,18 @@ def unused_marks(rendered: str) -> Marks:
     return Marks(*unused)
 
 
-def any_of(tokens: Iterable[str]) -> str:
-    """A regular expression for any of the tokens, the longest first; matches nothing for none."""
-    return "|".join(map(re.escape, sorted(tokens, key=len, reverse=True))) or "(?!)"
-
-
 def break_tags(
-    messages: list[dict[str, Any]], tags: Iterable[str], marks: Marks
+    messages: list[dict[str, Any]], tags: TokenFinder, marks: Marks
 ) -> list[dict[str, Any]]:
     """The messages with each tag in an untrusted one broken after its first character."""
-    pattern = re.compile(any_of(tags))
 
     def broken(value: Any) -> Any:
         if isinstance(value, str):
-            return pattern.sub(lambda match: match[0][0] + marks.plain + match[0][1:], value)
+            # Once more as long as breaking one lets another be seen.
+            while cuts := [spelled.start + 1 for spelled in _unbroken(value, tags, marks)]:
+                ends = zip([0, *cuts], [*cuts, len(value)], strict=True)
+                value = marks.plain.join(value[start:end] for start, end in ends)
+            return value
         if isinstance(value, dict):
             return {key: broken(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
@@ -76,10 +74,21 @@ def break_tags(
 
 
 def split_marked(
-    rendered: str, special: Iterable[str], tags: Iterable[str], marks: Marks
-) -> Iterator[tuple[str, bool]]:
-    """Cuts a marked chat into (text, is_token), in order, without marks and empty texts."""
-    pattern = f"({marks.own}(?:{any_of(special)}){marks.own}|{any_of(tags)})"
-    for place, part in enumerate(re.split(pattern, rendered)):
-        if text := marks.removed_from(part):
-            yield text, place % 2 == 1
+    marked: str, tokens: TokenFinder, marks: Marks
+) -> Iterator[tuple[str, int | None]]:
+    """Cuts a marked chat into (text, token id), in order, without marks; None for plain text."""
+    at = 0
+    for spelled in _unbroken(marked, tokens, marks):
+        if text := marks.removed_from(marked[at : spelled.start]):
+            yield text, None
+        yield marks.removed_from(marked[spelled.start : spelled.end]), spelled.token_id
+        at = spelled.end
+    if text := marks.removed_from(marked[at:]):
+        yield text, None
+
+
+def _unbroken(text: str, tokens: TokenFinder, marks: Marks) -> Iterator[Spelled]:
+    """The tokens in a text, less those of a single character, which a mark can only follow."""
+    for spelled in tokens.find(text):
+        if text[spelled.end : spelled.end + 1] != marks.plain:
+            yield spelled

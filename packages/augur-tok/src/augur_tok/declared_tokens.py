@@ -1,16 +1,17 @@
 """The added tokens that stand beside the vocabulary: where a checkpoint declares them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 
+from augur_files import shown
 from augur_tok.arguments import checked_text
-from augur_tok.errors import TokenizerError
-from augur_tok.shown import shown
-from augur_tok.text_files import read_json_object_if_present
+from augur_tok.checkpoint_files import CheckpointFiles
+from augur_tok.errors import TokenizerError, broken_file
+from augur_tok.family import Family
 
 CONFIG_FILE = "tokenizer_config.json"
 LEGACY_NAMES_FILE = "special_tokens_map.json"
@@ -23,10 +24,6 @@ MAX_ID_DIGITS = 10  # of 32 bits
 NAMES = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
 # Further special tokens, under their older and their newer key.
 LISTS = ("additional_special_tokens", "extra_special_tokens")
-
-# What transformers' Qwen2 tokenizer assumes for a name that the configuration does not mention.
-QWEN2_CLASSES = ("Qwen2Tokenizer", "Qwen2TokenizerFast")
-QWEN2_DEFAULTS = dict.fromkeys(("eos_token", "unk_token", "pad_token"), "<|endoftext|>")
 
 
 @dataclass(frozen=True)
@@ -46,19 +43,26 @@ class DeclaredTokens:
     defaults: Mapping[str, str]
     special: frozenset[str]
 
+    @property
+    def texts(self) -> set[str]:
+        """The text of every token that is declared in any way."""
+        return {token.content for token in self.added.values()} | self.special
 
-def declared_tokens(folder: Path, config: Mapping[str, Any]) -> DeclaredTokens:
+
+def declared_tokens(
+    files: CheckpointFiles, config: Mapping[str, Any], families: Sequence[Family]
+) -> DeclaredTokens:
     """Reads the declarations in tokenizer_config.json (`config`), or in the older files beside it.
 
-    With `added_tokens_decoder` in the configuration the older files do not count; without it
-    special_tokens_map.json (names) and added_tokens.json (ids) do, as in transformers.
+    Without `added_tokens_decoder` in the configuration special_tokens_map.json (names) and
+    added_tokens.json (ids) count, as in transformers.
 
     Raises:
         TokenizerError: a declaration is malformed.
     """
-    config_path, names_path = folder / CONFIG_FILE, folder / LEGACY_NAMES_FILE
+    config_path, names_path = files.folder / CONFIG_FILE, files.folder / LEGACY_NAMES_FILE
     modern = "added_tokens_decoder" in config
-    legacy_names = {} if modern else read_json_object_if_present(names_path)
+    legacy_names = {} if modern else files.json_object_if_present(LEGACY_NAMES_FILE)
     names = _names(config_path, config) | _names(names_path, legacy_names)
     named = {key: text for key, text in names.items() if text is not None}
     listed = _listed(config_path, config) | _listed(names_path, legacy_names)
@@ -67,8 +71,10 @@ def declared_tokens(folder: Path, config: Mapping[str, Any]) -> DeclaredTokens:
         added = _tokens_of_config(config_path, config["added_tokens_decoder"])
         special |= {token.content for token in added.values() if token.special}
     else:
-        added = _tokens_of_legacy_file(folder / LEGACY_IDS_FILE, special)
-    defaults = QWEN2_DEFAULTS if config.get("tokenizer_class") in QWEN2_CLASSES else {}
+        legacy_ids = files.json_object_if_present(LEGACY_IDS_FILE)
+        added = _tokens_of_legacy_file(files.folder / LEGACY_IDS_FILE, legacy_ids, special)
+    kind = config.get("tokenizer_class")
+    defaults = next((family.defaults for family in families if kind in family.classes), {})
     return DeclaredTokens(
         added=added,
         named=named,
@@ -79,36 +85,30 @@ def declared_tokens(folder: Path, config: Mapping[str, Any]) -> DeclaredTokens:
 
 def _tokens_of_config(path: Path, entries: object) -> dict[int, tokenizers.AddedToken]:
     if not isinstance(entries, dict):
-        raise TokenizerError(
-            f"{path}: added_tokens_decoder is a {type(entries).__name__}, "
-            "expected an object from id to token. Fetch the file again."
-        )
+        kind = type(entries).__name__
+        raise broken_file(path, f"added_tokens_decoder is a {kind}, expected tokens by their ids")
     added = {}
     for key, entry in entries.items():
         if not isinstance(entry, dict) or not key.isdecimal() or len(key) > MAX_ID_DIGITS:
-            raise TokenizerError(
-                f"{path}: added_tokens_decoder holds {shown(key)}: {shown(entry)}, expected an "
-                "id and an object with the token's content and flags. Fetch the file again."
-            )
+            found = f"added_tokens_decoder holds {shown(key)}: {shown(entry)}"
+            raise broken_file(path, f"{found}, expected an id and an object with content and flags")
         _text(path, f"added_tokens_decoder[{key}]", entry)
         try:
             added[int(key)] = tokenizers.AddedToken(**entry)
         except (TypeError, ValueError) as error:
-            raise TokenizerError(
-                f"{path}: added_tokens_decoder[{key}] has a flag that is no bool ({error}). "
-                "Fetch the file again."
-            ) from error
+            what = f"added_tokens_decoder[{key}] has a flag that is no bool ({error})"
+            raise broken_file(path, what) from error
     return dict(sorted(added.items()))
 
 
-def _tokens_of_legacy_file(path: Path, special: frozenset[str]) -> dict[int, tokenizers.AddedToken]:
+def _tokens_of_legacy_file(
+    path: Path, entries: Mapping[str, Any], special: frozenset[str]
+) -> dict[int, tokenizers.AddedToken]:
     added = {}
-    for text, token_id in read_json_object_if_present(path).items():
+    for text, token_id in entries.items():
         if type(token_id) is not int or token_id < 0:
-            raise TokenizerError(
-                f"{path}: {shown(text)} has the id {shown(token_id)}, expected an integer "
-                "from 0 on. Fetch the file again."
-            )
+            found = f"{shown(text)} has the id {shown(token_id)}"
+            raise broken_file(path, f"{found}, expected an integer from 0 on")
         _text(path, "the list", text)
         # The file has no flags; these are the ones transformers gives such a token.
         flag = text in special
@@ -127,9 +127,7 @@ def _listed(path: Path, source: Mapping[str, Any]) -> set[str]:
     for key in LISTS:
         value = source.get(key) or []
         if not isinstance(value, list | dict):
-            raise TokenizerError(
-                f"{path}: {key} is a {type(value).__name__}, expected a list. Fetch it again."
-            )
+            raise broken_file(path, f"{key} is a {type(value).__name__}, expected a list")
         entries = value.values() if isinstance(value, dict) else value
         texts |= {_text(path, key, entry) for entry in entries}
     return texts
@@ -139,9 +137,7 @@ def _text(path: Path, key: str, value: object) -> str:
     """A token's text: it is written as text, or as an object with its `content` and flags."""
     text = value.get("content") if isinstance(value, dict) else value
     if not isinstance(text, str) or not text:
-        raise TokenizerError(
-            f"{path}: {key} holds {shown(value)}, expected a token's text. Fetch the file again."
-        )
+        raise broken_file(path, f"{key} holds {shown(value)}, expected a token's text")
     try:
         return checked_text(text)
     except TokenizerError as error:

@@ -37,9 +37,14 @@ class StreamDecoder:
         return self._utf8.decode(self._token_bytes(number))
 
     def skipped(self, token_id: SupportsIndex) -> str:
-        """The text of a token that `push` passes over, else ""."""
+        """The text of a token that `push` passes over, such as "<|im_end|>"; "" for any other.
+
+        Raises:
+            TokenizerError: the id is negative or no integer.
+        """
         number = checked_token_id(token_id)
-        return self._token_bytes(number).decode() if number in self._skipped_ids else ""
+        found = self._token_bytes(number) if number in self._skipped_ids else b""
+        return found.decode("utf-8", errors="replace")
 
     def finish(self) -> str:
         """Ends the stream: U+FFFD where the last character was left incomplete, else ""."""

@@ -94,10 +94,9 @@ def _compiled(source: str, special: tuple[str, ...], mark: str) -> CodeType:
     except MemoryError:
         raise
     except Exception as error:  # the compiler lets Python's own errors through, too
-        why = str(error)
-        if isinstance(error, TemplateSyntaxError):
-            why = f"{error.message}, line {error.lineno}"
-        raise RefusedError(f"is not valid Jinja, or uses what augur lacks ({why})") from error
+        at = f", line {error.lineno}" if isinstance(error, TemplateSyntaxError) else ""
+        why = getattr(error, "message", str(error))
+        raise RefusedError(f"is not valid Jinja, or uses what augur lacks ({why}{at})") from error
 
 
 def _counter(steps: int) -> Callable[..., Any]:

@@ -99,7 +99,8 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:  # noqa: ARG002
         """The sandbox's hook: whether a template may take an attribute."""
-        return type(obj) is Namespace or attr in ATTRIBUTES.get(type(obj), "").split()
+        own = type(obj) is Namespace and attr[:1] != "_"
+        return own or attr in ATTRIBUTES.get(type(obj), "").split()
 
     def unsafe_undefined(self, obj: Any, attribute: str) -> NoReturn:
         """The sandbox's hook for an attribute that it may not take."""

@@ -4,7 +4,6 @@ It runs beside the template, in the process of `template_child`.
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable
 
 from jinja2 import nodes
@@ -19,9 +18,8 @@ def mark_literals(template: nodes.Template, special: Iterable[str], mark: str) -
         RefusedError: a literal ends inside a special token, so that where the token comes from
             cannot be told.
     """
-    tokens = sorted(special)
-    longest_first = sorted(tokens, key=len, reverse=True)
-    whole = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
+    tokens = sorted(special, key=len, reverse=True)
+    whole = re.compile("|".join(map(re.escape, tokens)) or "(?!)")
     for constant in template.find_all(nodes.Const):
         if isinstance(constant.value, str):
             if part := _begun_token(whole.sub("\n", constant.value), tokens):
@@ -35,12 +33,8 @@ def mark_literals(template: nodes.Template, special: Iterable[str], mark: str) -
 
 
 def _begun_token(text: str, tokens: list[str]) -> str:
-    """The longest end of a text with which one of the sorted tokens begins; "" for none."""
+    """The longest end of a text with which one of the tokens begins; "" for none."""
     longest = min(len(text), max(map(len, tokens), default=0))
     # A single character ("<") ends many a literal that has nothing to do with a token.
-    for length in range(longest, 1, -1):
-        end = text[-length:]
-        place = bisect_right(tokens, end)  # where the tokens stand that go on after it
-        if place < len(tokens) and tokens[place].startswith(end):
-            return end
-    return ""
+    ends = (text[-length:] for length in range(longest, 1, -1))
+    return next((end for end in ends if any(token.startswith(end) for token in tokens)), "")

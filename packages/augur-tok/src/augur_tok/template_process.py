@@ -106,10 +106,8 @@ def _started() -> Child:
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
     except OSError as error:
-        raise ChatTemplateError(
-            f"a chat template runs in a process of its own, and none can be started ({error}). "
-            "Use raw text."
-        ) from error
+        what = f"a chat template runs in a process of its own, and none can be started ({error})"
+        raise ChatTemplateError(f"{what}. Use raw text.") from error
 
 
 def _end(process: Child, owner: int) -> int | None:

@@ -1,7 +1,5 @@
 """What bytes a token id stands for: byte-level BPE's alphabet, read backwards."""
 
-from collections.abc import Callable
-
 import tokenizers
 
 
@@ -32,15 +30,8 @@ def bytes_of_token(token: str) -> bytes:
         return token.encode("utf-8")
 
 
-def byte_lookup(backend: tokenizers.Tokenizer) -> Callable[[int], bytes]:
-    """A function from a token id (0 or more) to its bytes; an unknown id has none.
-
-    A model's vocabulary is padded past the tokenizer's, so a model can produce an unknown id.
-    """
-
-    def token_bytes(token_id: int) -> bytes:
-        # The library counts ids in 32 bits and raises an error of its own above them.
-        token = backend.id_to_token(token_id) if token_id < 2**32 else None
-        return b"" if token is None else bytes_of_token(token)
-
-    return token_bytes
+def bytes_of_id(backend: tokenizers.Tokenizer, token_id: int) -> bytes:
+    """The bytes of a token id (0 or more); an unknown one, as of a padded vocabulary, has none."""
+    # The library counts ids in 32 bits and raises an error of its own above them.
+    token = backend.id_to_token(token_id) if token_id < 2**32 else None
+    return b"" if token is None else bytes_of_token(token)

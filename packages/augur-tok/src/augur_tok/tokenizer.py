@@ -2,24 +2,27 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, SupportsIndex
 
 import tokenizers
 
+from augur_files import shown
 from augur_tok.added_tokens import AddedTokens
 from augur_tok.arguments import checked_text, checked_token_id
 from augur_tok.backend import open_backend, without_added_tokens
-from augur_tok.chat_template import ChatTemplate, chat_context
-from augur_tok.declared_tokens import CONFIG_FILE, DeclaredTokens, declared_tokens
+from augur_tok.chat_messages import chat_context
+from augur_tok.chat_template import ChatTemplate
+from augur_tok.checkpoint_files import CheckpointFiles
+from augur_tok.declared_tokens import CONFIG_FILE, declared_tokens
 from augur_tok.errors import ChatTemplateError, TokenizerError
+from augur_tok.family import FAMILIES, Family
 from augur_tok.library_errors import library_errors
-from augur_tok.shown import shown
 from augur_tok.stream import StreamDecoder
 from augur_tok.template_files import DEFAULT, read_templates
-from augur_tok.text_files import read_json_object_if_present
-from augur_tok.token_bytes import byte_lookup
+from augur_tok.token_bytes import bytes_of_id
 
 
 class Tokenizer:
@@ -28,20 +31,24 @@ class Tokenizer:
     def __init__(
         self,
         backend: tokenizers.Tokenizer,
-        declared: DeclaredTokens,
+        family: Family,
+        added: AddedTokens,
         templates: Mapping[str, str],
+        files: Sequence[Path],
     ) -> None:
         """Puts together what `from_folder` has read."""
         self._backend = backend
         self._plain_backend = without_added_tokens(backend)
-        self._token_bytes = byte_lookup(backend)
-        self._added = AddedTokens.of(backend, declared)
+        self._bytes_of = partial(bytes_of_id, backend)
+        self._added = added
+        self._beginning = [] if family.begins_with is None else [self.token_id(family.begins_with)]
         self._templates = dict(templates)
-        self._compiled: dict[str, ChatTemplate] = {}
+        self._chats: dict[str, ChatTemplate] = {}
+        self._files = tuple(files)
 
     @classmethod
-    def from_folder(cls, folder: str | Path) -> Self:
-        """Opens the tokenizer of a checkpoint folder.
+    def from_folder(cls, folder: str | Path, *, families: Sequence[Family] = FAMILIES) -> Self:
+        """Opens the tokenizer of a checkpoint folder, which may be of one of the families.
 
         Reads tokenizer.json where it exists, else vocab.json and merges.txt, and beside them
         tokenizer_config.json and the chat template's own file, if any. All are read as UTF-8.
@@ -50,11 +57,17 @@ class Tokenizer:
             TokenizerError: files are missing, malformed or of an unsupported kind; the message
                 names the file and says what to do.
         """
-        folder = Path(folder)
-        config = read_json_object_if_present(folder / CONFIG_FILE)
-        declared = declared_tokens(folder, config)
-        backend = open_backend(folder, config, declared)
-        return cls(backend, declared, read_templates(folder, config))
+        files = CheckpointFiles(Path(folder))
+        config = files.json_object_if_present(CONFIG_FILE)
+        declared = declared_tokens(files, config, families)
+        backend, family = open_backend(files, config, declared, families)
+        templates = read_templates(files, config)
+        return cls(backend, family, AddedTokens.of(backend, declared), templates, files.read)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that `from_folder` read, and no others: what they hold is this tokenizer."""
+        return self._files
 
     @property
     def special_tokens(self) -> Mapping[str, int]:
@@ -63,18 +76,12 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """How many tokens the tokenizer knows, added ones included.
-
-        A model's vocabulary may be larger: Qwen pads it (151665 tokens, 151936 rows).
-        """
+        """How many tokens there are, added ones included; a model's vocabulary may be padded."""
         return self._backend.get_vocab_size(with_added_tokens=True)
 
     @property
     def eos_token_id(self) -> int | None:
-        """The id of tokenizer_config.json's `eos_token`; None where it names none.
-
-        A model may stop at further tokens: generation_config.json lists them.
-        """
+        """The id of `eos_token`; None where none is named. A model may stop at others, too."""
         eos = self._added.named.get("eos_token")
         return None if eos is None else self.token_id(eos)
 
@@ -98,18 +105,18 @@ class Tokenizer:
         return token_id
 
     def token_bytes(self, token_id: SupportsIndex) -> bytes:
-        """The bytes that an id stands for; none for an id that the tokenizer does not know.
+        """The bytes that a token stands for, whole characters or not; an unknown id has none.
 
         Raises:
             TokenizerError: the id is negative or no integer.
         """
-        return self._token_bytes(checked_token_id(token_id))
+        return self._bytes_of(checked_token_id(token_id))
 
     def encode(self, text: str, *, allow_special: bool = False) -> list[int]:
-        """The token ids of a text. None is ever added: Qwen has no token for the beginning.
+        """The token ids of a text; the family's token for the beginning is first. Qwen has none.
 
         Args:
-            text: any text; its NFC form is what is encoded.
+            text: any text; its normal form is what is encoded.
             allow_special: False takes the text as plain content, in which no added token is
                 recognised, be it special ("<|im_end|>") or not ("<tool_call>"): they are encoded
                 as the characters they are. True recognises all, as transformers does; use it only
@@ -119,16 +126,14 @@ class Tokenizer:
             TokenizerError: the text is no str, or holds a lone surrogate.
         """
         backend = self._backend if allow_special else self._plain_backend
-        checked = checked_text(text)
-        with library_errors("the tokenizers library fails on this text", "Report it there."):
-            return backend.encode(checked, add_special_tokens=False).ids
+        return self._beginning + _ids(backend, checked_text(text))
 
     def decode(
         self, token_ids: Iterable[SupportsIndex], *, skip_special_tokens: bool = False
     ) -> str:
         """The text of token ids, every space kept; bytes that are not UTF-8 become U+FFFD.
 
-        An id that the tokenizer does not know (a model's vocabulary is padded) has no text.
+        An id that the tokenizer does not know has no text.
 
         Args:
             token_ids: ids, 0 or more each.
@@ -139,12 +144,12 @@ class Tokenizer:
         """
         numbers = [checked_token_id(token_id) for token_id in token_ids]
         skipped = self._skipped_ids(skip_special_tokens)
-        kept = (self._token_bytes(number) for number in numbers if number not in skipped)
+        kept = (self._bytes_of(number) for number in numbers if number not in skipped)
         return b"".join(kept).decode("utf-8", errors="replace")
 
     def stream(self, *, skip_special_tokens: bool = True) -> StreamDecoder:
         """A new decoder for ids that come one at a time; see `StreamDecoder`."""
-        return StreamDecoder(self._token_bytes, self._skipped_ids(skip_special_tokens))
+        return StreamDecoder(self._bytes_of, self._skipped_ids(skip_special_tokens))
 
     def apply_chat_template(
         self,
@@ -186,11 +191,7 @@ class Tokenizer:
         they are the model's own marks, and in `tools` and `variables`; in messages of any other
         role they are plain text.
 
-        Args:
-            messages: as for `apply_chat_template`, and so are the other arguments.
-            add_generation_prompt: see there.
-            tools: see there.
-            variables: see there.
+        The arguments are those of `apply_chat_template`.
 
         Raises:
             ChatTemplateError: as `apply_chat_template`, or the template handles a token that a
@@ -200,33 +201,31 @@ class Tokenizer:
         context = chat_context(messages, add_generation_prompt, tools, variables)
         token_ids: list[int] = []
         pieces = self._chat_template(tools).render_pieces(context, datetime.now())
-        for text, is_token in pieces:
-            token_ids += [self._added.ids[text]] if is_token else self.encode(text)
+        for text, token_id in pieces:
+            token_ids += _ids(self._plain_backend, text) if token_id is None else [token_id]
         return token_ids
 
     def _chat_template(self, tools: object) -> ChatTemplate:
         """The template for this chat: a checkpoint may have one of its own for tools."""
         name = "tool_use" if tools is not None and "tool_use" in self._templates else DEFAULT
-        if name not in self._templates:
+        source = self._templates.get(name)
+        if source is None:
             known = f" (it has {', '.join(sorted(self._templates))})" if self._templates else ""
             raise ChatTemplateError(
                 f"the checkpoint has no {name} chat template{known}. Use raw text: encode the "
                 "prompt itself."
             )
-        source = self._templates[name]
         if not source.strip():
             raise ChatTemplateError(
                 f"the checkpoint's {name} chat template is empty, so that no message would reach "
                 "the model. Fetch the checkpoint's tokenizer files again, or use raw text."
             )
-        if name not in self._compiled:
-            self._compiled[name] = ChatTemplate(
-                source,
-                named=self._added.named,
-                special=self._added.special,
-                tags=self._added.tags,
-            )
-        return self._compiled[name]
+        return self._chats.setdefault(name, ChatTemplate(source, self._added))
 
     def _skipped_ids(self, skip_special_tokens: bool) -> frozenset[int]:
         return frozenset(self._added.special.values()) if skip_special_tokens else frozenset()
+
+
+def _ids(backend: tokenizers.Tokenizer, text: str) -> list[int]:
+    with library_errors("the tokenizers library fails on this text", "Report it there."):
+        return backend.encode(text, add_special_tokens=False).ids
