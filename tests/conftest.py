@@ -29,6 +29,16 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of one file share a process, since they share what was made for them.
+
+    So do all with the real model: two of it would be twice the memory.
+    """
+    for item in items:
+        group = "real" if "real" in item.keywords else item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """One thread for small models: waking threads takes longer than what they would do.
