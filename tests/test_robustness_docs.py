@@ -6,14 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from augur_tok import (
-    backend_checks,
-    chat_template,
-    template_budget,
-    template_files,
-    template_hooks,
-    text_files,
-)
+from augur_tok import backend_checks, checkpoint_files, template_files
+from augur_tok import template_process as process
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/robustness.md").read_text(encoding="utf-8")
@@ -50,21 +44,12 @@ def test_every_file_that_is_named_exists() -> None:
 @pytest.mark.parametrize(
     "row",
     [
-        f"| {template_budget.STEPS:,} | {template_budget.STEPS_EACH:,} |",
-        f"a macro's call is {template_budget.MACRO_CALL}; "
-        f"a macro made in one of them is {template_budget.MACRO} parts; ",
-        f"a date is {chat_template.DATE})",
-        f"and 1 for {template_budget.NODES_OF_A_STEP} parts of the template in it; ",
-        f"(an item of a list is {template_budget.ITEM}; a search is its text times what is looked "
-        f"for, {template_budget.LONGEST_COMPARED:,} at most, "
-        f"by {template_budget.COMPARED_AT_ONCE})",
-        f"| {template_budget.CHARACTERS:,} | {template_budget.CHARACTERS_EACH:,} |",
-        f"| {template_budget.LARGEST_TEXT:,} | {template_budget.LARGEST_TEXT_EACH:,} |",
+        f"| {process.STEPS:,} | {process.STEPS_EACH} |",
+        f"| {process.LARGEST:,} | {process.LARGEST_EACH} |",
+        f"| {process.BYTES // 10**6} MB | {process.BYTES_EACH} bytes |",
+        f"| time of the processor | {process.SECONDS} s | {10**6 // process.BYTES_A_SECOND} µs |",
         f"| {template_files.MAX_CHARACTERS:,} characters |",
-        f"| {template_hooks.MAX_NODES:,}, nested {template_hooks.MAX_DEPTH} deep, "
-        f"loops and macros {template_hooks.MAX_SCOPES} deep |",
-        f"| time | {template_budget.SECONDS:.0f} s |",
-        f"| a tokenizer file | {text_files.MAX_BYTES // 10**6} MB |",
+        f"| a tokenizer file | {checkpoint_files.READER.max_bytes // 10**6} MB |",
         f"together | {backend_checks.MAX_ADDED_CHARACTERS:,} characters |",
     ],
 )

@@ -1,6 +1,8 @@
 """Opening a checkpoint folder: which files count, and what is refused."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -285,3 +287,34 @@ def test_a_name_for_an_unknown_token_is_refused(
     edited = {**config, "eos_token": "<|nowhere|>"}
     with pytest.raises(TokenizerError, match=r"has no token '<\|nowhere\|>'"):
         Tokenizer.from_folder(with_files(folder, {"tokenizer_config.json": edited}))
+
+
+ALL_FILES = (
+    "tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json", "added_tokens.json",
+    "special_tokens_map.json", "chat_template.jinja", "additional_chat_templates/a.jinja",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALL_FILES)
+def test_what_has_a_files_name_and_is_none_is_refused_not_waited_for(
+    vocab_folder: Path, with_files: Copier, name: str
+) -> None:
+    edited = with_files(vocab_folder, {name: "{}"})
+    if name in ("added_tokens.json", "special_tokens_map.json"):  # the older files then count
+        (edited / "tokenizer_config.json").write_text("{}", encoding="utf-8")
+    (edited / name).unlink()
+    os.mkfifo(edited / name)
+    with pytest.raises(TokenizerError, match=rf"{name}: is a pipe, expected a file"):
+        Tokenizer.from_folder(edited)
+
+
+@pytest.mark.parametrize("name", ["vocab.json", "chat_template.jinja"])
+def test_a_link_out_of_a_snapshot_is_refused(vocab_folder: Path, tmp_path: Path, name: str) -> None:
+    snapshot = tmp_path / "models--a--b" / "snapshots" / "c"
+    shutil.copytree(vocab_folder, snapshot)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("{}", encoding="utf-8")
+    (snapshot / name).unlink(missing_ok=True)
+    (snapshot / name).symlink_to(elsewhere)
+    with pytest.raises(TokenizerError, match=rf"{name}: is a link to .*elsewhere.* Refused"):
+        Tokenizer.from_folder(snapshot)
