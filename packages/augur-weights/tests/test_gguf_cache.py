@@ -96,6 +96,7 @@ def start_import(path: Path, cache: Path, mode: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8")
 
 
+@pytest.mark.gate
 @pytest.mark.skipif(os.name != "posix", reason="needs a signal that cannot be caught")
 def test_a_killed_import_leaves_nothing_in_the_way_of_the_next(tmp_path: Path):
     path = tiny.tiny_model().write(tmp_path / "tiny.gguf")
@@ -111,6 +112,7 @@ def test_a_killed_import_leaves_nothing_in_the_way_of_the_next(tmp_path: Path):
     assert len(tiny.checkpoint_tensors(folder)) == 26
 
 
+@pytest.mark.gate
 def test_a_second_process_waits_for_the_first_one_and_builds_nothing(tmp_path: Path):
     path = tiny.tiny_model().write(tmp_path / "tiny.gguf")
     cache = tmp_path / "cache"

@@ -122,7 +122,7 @@ def test_what_cannot_be_imported_is_refused_by_name(case: str, tmp_path: Path):
         (b"PK\x03\x04 and so on", r"starts with b'PK\\x03\\x04', expected b'GGUF'"),
         (
             b"version https://git-lfs.github.com/spec/v1\noid sha256:1d96\nsize 491400064\n",
-            r"a Git LFS pointer of 74 bytes .* \(491400064 bytes\); fetch it with `git lfs pull`",
+            r"a Git LFS pointer of 74 bytes .* \(491400064 bytes\). Fetch it with `git lfs pull`",
         ),
         (b"GGUF" + struct.pack("<I", 1), "version 1 is not supported, expected version 2 or 3"),
         (b"GGUF" + struct.pack(">I", 3), "a big-endian file"),
