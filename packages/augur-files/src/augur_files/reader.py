@@ -10,8 +10,9 @@ import os
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from augur_files.lfs_pointer import lfs_pointer
 from augur_files.strict_json import StrictJSONError, parse_json
@@ -64,14 +65,14 @@ class FileReader:
             raise self._unreadable(folder, error) from None
         return [path for path in paths if self.is_file(path)]
 
-    def open(self, path: Path) -> BinaryIO:
+    def open(self, path: Path) -> BufferedReader:
         """Open a file's bytes for reading.
 
         Raises:
             error: as ``is_file``; or there is none, or it may not be read.
         """
         if not self.is_file(path):
-            raise self.error(f"{path}: there is no such file. Fetch it into the folder.")
+            raise self.error(f"{path}: there is no such file. Check the path, or fetch the file.")
         try:
             return path.open("rb")
         except OSError as error:

@@ -61,7 +61,7 @@ class SafetensorsFile:
                 file.seek(entry.start)
                 for start in range(0, entry.num_bytes, _PIECE_BYTES):
                     piece = buffer[: entry.num_bytes - start]
-                    if file.readinto(piece) != len(piece):  # type: ignore[attr-defined]
+                    if file.readinto(piece) != len(piece):
                         raise self._changed(name)
                     yield torch.frombuffer(piece, dtype=entry.dtype)
                 self._check_state(name, file.fileno())
