@@ -8,8 +8,8 @@ from typing import Any
 import gguf
 import numpy as np
 import torch
-from safetensors import safe_open
 
+from augur_weights import Checkpoint
 from augur_weights.gguf_import import import_gguf
 
 HIDDEN, LAYERS, HEADS, KV_HEADS, INNER, VOCAB = 256, 2, 4, 2, 512, 288
@@ -159,8 +159,8 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
 
 
 def checkpoint_tensors(folder: Path) -> dict[str, torch.Tensor]:
-    with safe_open(folder / "model.safetensors", "pt") as file:
-        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    checkpoint = Checkpoint(folder)
+    return {name: checkpoint.tensor(name) for name in checkpoint.names}
 
 
 def expected_bfloat16(stored: tuple[Any, str]) -> torch.Tensor:

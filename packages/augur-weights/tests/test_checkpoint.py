@@ -81,16 +81,6 @@ def test_an_unknown_tensor_is_named(tensors: Tensors, write_checkpoint: Write) -
             question("nonsense")
 
 
-def test_a_file_that_changed_since_it_was_opened_is_named(
-    tensors: Tensors, write_checkpoint: Write, save: Save
-) -> None:
-    folder = write_checkpoint(tensors)
-    checkpoint = Checkpoint(folder)
-    (folder / "model.safetensors").write_bytes(save({"other": tensors["layer.bias"]}))
-    with pytest.raises(CheckpointError, match=r"model\.safetensors.*layer\.bias.*has changed"):
-        checkpoint.tensor("layer.bias")
-
-
 def test_the_index_is_the_law(tensors: Tensors, write_checkpoint: Write, save: Save) -> None:
     # A whole file, and a shard, that the map does not name.
     folder = write_checkpoint(tensors, index=True)

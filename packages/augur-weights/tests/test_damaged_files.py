@@ -175,7 +175,7 @@ def test_a_dtype_that_torch_cannot_hold_is_named(folder: Path) -> None:
         (b'{"rms_norm_eps": NaN}', "holds NaN, which is no JSON number"),
         (b'{"rope_theta": -Infinity}', "holds -Infinity"),
         (b'{"vocab_size": ' + b"9" * 5000 + b"}", "a number of thousands of digits"),
-        (b'{"a": "' + b"x" * 2**23 + b'"}', "larger than 8388608 bytes"),
+        (b'{"a": "' + b"x" * 2**23 + b'"}', "expected at most 8,388,608"),
         (POINTER, "Git LFS pointer"),
     ],
     ids=lambda value: repr(value[:20]),

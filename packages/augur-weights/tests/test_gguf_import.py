@@ -142,6 +142,88 @@ def test_a_base_model_ends_at_the_end_of_text_and_has_no_template(tmp_path: Path
     assert "chat_template" not in config
 
 
+@pytest.mark.parametrize(
+    ("keys", "ends"),
+    [
+        ({"eot_token_id": tiny.TOOL_CALL}, [tiny.TURN_END, tiny.END_OF_TEXT, tiny.TOOL_CALL]),
+        ({"eom_token_id": 5}, [tiny.TURN_END, tiny.END_OF_TEXT, 5]),
+        (
+            {"eot_token_id": tiny.TURN_START, "eom_token_id": tiny.TOOL_CALL},
+            [tiny.TURN_END, tiny.END_OF_TEXT, tiny.TURN_START, tiny.TOOL_CALL],
+        ),
+        ({"eot_token_id": tiny.TURN_END, "eom_token_id": 0}, [tiny.TURN_END, tiny.END_OF_TEXT, 0]),
+    ],
+)
+def test_every_token_that_ends_a_turn_or_a_message_ends_a_text(
+    keys: dict[str, int], ends: list[int], tmp_path: Path
+):
+    model = tiny.tiny_model()
+    model.metadata |= {f"tokenizer.ggml.{key}": np.uint32(value) for key, value in keys.items()}
+
+    config = tiny.read_json(tiny.imported(model, tmp_path), "generation_config.json")
+
+    assert config["eos_token_id"] == ends
+
+
+@pytest.mark.parametrize(
+    ("keys", "settings"),
+    [
+        (
+            {"temp": np.float32(0.7), "top_p": np.float32(0.8), "top_k": np.uint32(20)},
+            {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20},
+        ),
+        ({"min_p": np.float32(0.05)}, {"do_sample": True, "min_p": 0.05}),
+        ({"temp": np.float32(0), "top_p": np.float32(0.8)}, {}),
+        ({"penalty_repeat": np.float32(1), "penalty_last_n": np.uint32(64)}, {}),
+    ],
+)
+def test_recommended_sampling_is_kept_in_the_trainers_decimals(
+    keys: dict[str, object], settings: dict[str, object], tmp_path: Path
+):
+    model = tiny.tiny_model()
+    model.metadata |= {f"general.sampling.{key}": value for key, value in keys.items()}
+
+    config = tiny.read_json(tiny.imported(model, tmp_path), "generation_config.json")
+
+    assert {k: v for k, v in config.items() if not k.endswith("_token_id")} == settings
+
+
+def test_what_says_where_a_file_comes_from_changes_nothing(tmp_path: Path):
+    model = tiny.tiny_model()
+    plain = tiny.imported(model, tmp_path / "plain")
+    model.metadata |= {
+        "general.license": "apache-2.0",
+        "general.quantization_version": np.uint32(2),
+        "quantize.imatrix.file": "calibration.dat",
+        "somebody.quantize_version": "2",
+        "tokenizer.ggml.fim_pre_token_id": np.uint32(tiny.FIM),
+        "tokenizer.ggml.add_space_prefix": False,
+    }
+
+    told = tiny.imported(model, tmp_path / "told")
+
+    for name in (
+        "config.json",
+        "generation_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ):
+        assert tiny.read_json(told, name) == tiny.read_json(plain, name)
+
+
+def test_named_templates_stand_beside_the_only_one(tmp_path: Path):
+    model = tiny.tiny_model()
+    model.metadata["tokenizer.chat_template.tool_use"] = "{{ tools }}"
+    model.metadata["tokenizer.chat_templates"] = ["tool_use"]
+
+    config = tiny.read_json(tiny.imported(model, tmp_path), "tokenizer_config.json")
+
+    assert config["chat_template"] == [
+        {"name": "default", "template": tiny.CHAT_TEMPLATE},
+        {"name": "tool_use", "template": "{{ tools }}"},
+    ]
+
+
 def test_the_tokenizer_has_the_files_vocabulary_without_its_padding(tmp_path: Path):
     tokenizer = tiny.read_json(tiny.imported(tiny.tiny_model(), tmp_path), "tokenizer.json")
 

@@ -38,10 +38,46 @@ REFUSED = {
     ),
     "an adapter": (setting("general.type", "adapter"), "general.type is 'adapter'"),
     "a part of a split model": (setting("split.count", np.uint32(3)), "one of 3 files"),
-    "a rope scaling": (setting("qwen2.rope.scaling.type", "yarn"), "scaling 'yarn' is not"),
+    "a rope scaling": (
+        setting("qwen2.rope.scaling.type", "yarn"),
+        "rope.scaling.type' = 'yarn' is not",
+    ),
     "a key that is not understood": (
         setting("qwen2.attention.sliding_window", np.uint32(64)),
         r"'qwen2.attention.sliding_window' = 64 is not supported",
+    ),
+    "sampling that is not supported": (
+        setting("general.sampling.mirostat", np.uint32(2)),
+        r"'general.sampling.mirostat' = 2 is not supported",
+    ),
+    "an order of sampling": (
+        setting("general.sampling.sequence", "top_k;temp"),
+        r"'general.sampling.sequence' = 'top_k;temp' is not supported",
+    ),
+    "a temperature that is no number": (
+        setting("general.sampling.temp", np.float32("nan")),
+        "is nan, expected 0 or a positive number",
+    ),
+    "another layout of blocks": (
+        setting("general.quantization_version", np.uint32(1)),
+        r"'general.quantization_version' = 1 is not supported",
+    ),
+    "a key of a tokenizer that is not understood": (
+        setting("tokenizer.ggml.normalizer.lowercase", True),
+        r"'tokenizer.ggml.normalizer.lowercase' = True is not supported",
+    ),
+    "spaces that are taken away": (
+        setting("tokenizer.ggml.remove_extra_whitespaces", True),
+        "remove_extra_whitespaces",
+    ),
+    "a projector": (setting("clip.has_vision_encoder", True), "clip.has_vision_encoder"),
+    "an end of a turn that is no token": (
+        setting("tokenizer.ggml.eot_token_id", np.uint32(288)),
+        "eot_token_id is 288, expected a token's id, below 288",
+    ),
+    "an end of a message that is no number": (
+        setting("tokenizer.ggml.eom_token_id", "<|im_end|>"),
+        "'tokenizer.ggml.eom_token_id' holds a str, expected a int",
     ),
     "a missing key": (without("qwen2.block_count"), "'qwen2.block_count' is missing"),
     "a key of the wrong type": (
@@ -122,7 +158,7 @@ def test_what_cannot_be_imported_is_refused_by_name(case: str, tmp_path: Path):
         (b"PK\x03\x04 and so on", r"starts with b'PK\\x03\\x04', expected b'GGUF'"),
         (
             b"version https://git-lfs.github.com/spec/v1\noid sha256:1d96\nsize 491400064\n",
-            r"a Git LFS pointer of 74 bytes .* \(491400064 bytes\); fetch it with `git lfs pull`",
+            r"a Git LFS pointer of 74 bytes .* \(491400064 bytes\). Fetch it with `git lfs pull`",
         ),
         (b"GGUF" + struct.pack("<I", 1), "version 1 is not supported, expected version 2 or 3"),
         (b"GGUF" + struct.pack(">I", 3), "a big-endian file"),
@@ -144,7 +180,7 @@ def test_a_file_that_is_no_gguf_file_is_named_with_what_was_found(
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path):
-    with pytest.raises(GGUFError, match=r"absent\.gguf: cannot be opened: No such file"):
+    with pytest.raises(GGUFError, match=r"absent\.gguf: there is no such file"):
         import_gguf(tmp_path / "absent.gguf", cache_dir=tmp_path / "cache")
 
 

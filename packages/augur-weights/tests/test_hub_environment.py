@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 # torch is left out of these processes: it takes seconds to import, and resolve touches no tensor.
 RESOLVE = """
 import sys
@@ -34,6 +36,7 @@ def run_resolve(source: str, **environment: str) -> subprocess.CompletedProcess[
     )
 
 
+@pytest.mark.gate
 def test_mirror_cache_folder_offline_mode_and_no_network(
     stand_in: Any, repository_files: dict[str, bytes], needed_files: list[str], tmp_path: Path
 ) -> None:

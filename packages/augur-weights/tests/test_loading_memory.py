@@ -1,6 +1,7 @@
 """How much memory loading takes, seen from outside, in a process of its own."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,12 +13,12 @@ import torch
 LAYERS, ROWS, COLUMNS = 36, 1024, 2048
 
 # Peaks are the kernel's: writing 5 to clear_refs sets the high-water mark back to what is resident
-# now. They count the file's mapped pages too, so they bound the anonymous memory from above.
+# now. Large blocks lie apart from the heap, so that what one measure frees is not there for the
+# next.
 MEASURE = """
 import json, sys
 from pathlib import Path
 import torch
-from safetensors.torch import load_file
 from augur_weights import Checkpoint, load_into
 
 LAYERS, ROWS, COLUMNS = map(int, sys.argv[2:5])
@@ -45,7 +46,8 @@ def tensor_by_tensor(dtype):
     return module
 
 def all_at_once():
-    tensors = load_file(Path(sys.argv[1]) / "model.safetensors")
+    checkpoint = Checkpoint(sys.argv[1])
+    tensors = {name: checkpoint.tensor(name) for name in checkpoint.names}
     module = build().to_empty(device="cpu").float()
     module.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
     return module
@@ -59,6 +61,7 @@ print(json.dumps([
 """
 
 
+@pytest.mark.gate
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from Linux's /proc")
 def test_loading_peaks_near_the_size_of_the_weights(write_checkpoint: Callable[..., Path]) -> None:
     layer = torch.ones(ROWS, COLUMNS, dtype=torch.bfloat16)
@@ -67,13 +70,14 @@ def test_loading_peaks_near_the_size_of_the_weights(write_checkpoint: Callable[.
         [sys.executable, "-c", MEASURE, str(folder), *map(str, (LAYERS, ROWS, COLUMNS))],
         capture_output=True,
         text=True,
+        env={**os.environ, "MALLOC_MMAP_THRESHOLD_": str(2**20)},
         timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     kept, converted, all_at_once = json.loads(done.stdout)
     num_parameters = LAYERS * ROWS * COLUMNS
-    assert 2 * num_parameters * 0.9 < kept < 2 * num_parameters * 1.2
-    assert 4 * num_parameters * 0.9 < converted < 4 * num_parameters * 1.2
+    assert 2 * num_parameters * 0.9 < kept < 2 * num_parameters * 1.1 + 32e6
+    assert 4 * num_parameters * 0.9 < converted < 4 * num_parameters * 1.1 + 32e6
     # The measure tells: the usual way of loading goes well beyond.
     assert all_at_once > 4 * num_parameters * 1.5

@@ -5,11 +5,14 @@ without end, a link to a device that never ends or out of the folder, a pointer 
 text that two readers understand differently. Each is refused before it does harm.
 """
 
+import errno
+import os
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from augur_files.lfs_pointer import lfs_pointer
 from augur_files.strict_json import StrictJSONError, parse_json
@@ -62,14 +65,14 @@ class FileReader:
             raise self._unreadable(folder, error) from None
         return [path for path in paths if self.is_file(path)]
 
-    def open(self, path: Path) -> BinaryIO:
+    def open(self, path: Path) -> BufferedReader:
         """Open a file's bytes for reading.
 
         Raises:
             error: as ``is_file``; or there is none, or it may not be read.
         """
         if not self.is_file(path):
-            raise self.error(f"{path}: there is no such file. Fetch it into the folder.")
+            raise self.error(f"{path}: there is no such file. Check the path, or fetch the file.")
         try:
             return path.open("rb")
         except OSError as error:
@@ -83,15 +86,16 @@ class FileReader:
                 with a byte order mark, which some readers take for a part of the text.
         """
         with self.open(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > self.max_bytes:
+                raise self.error(
+                    f"{path}: has {size:,} bytes, expected at most {self.max_bytes:,}, as every "
+                    "such file of a checkpoint has. Fetch the file again."
+                )
             try:
-                data = file.read(self.max_bytes + 1)
+                data = file.read(size + 1)
             except OSError as error:
                 raise self._unreadable(path, error) from None
-        if len(data) > self.max_bytes:
-            raise self.error(
-                f"{path}: has more than {self.max_bytes:,} bytes, as no such file of a checkpoint "
-                "has. Fetch the file again."
-            )
         if pointer := lfs_pointer(data[:1024], len(data)):
             raise self.error(f"{path}: {pointer}")
         try:
@@ -139,17 +143,18 @@ class FileReader:
         self._refuse_foreign_link(path)
         try:
             kind = stat.S_IFMT(path.stat().st_mode)
-        except FileNotFoundError:
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ELOOP):
+                raise self._unreadable(path, error) from None
             raise self.error(
-                f"{path}: is a link to {_target(path)}, where nothing is. Put the file in its "
-                "place, or fetch it again."
+                f"{path}: is a link that leads to no file (to {path.readlink()}). Put the file in "
+                "its place, or fetch it again."
             ) from None
-        except OSError as error:  # a link to itself, say
-            raise self._unreadable(path, error) from None
         if kind != expected:
+            name = _KINDS[expected]
             raise self.error(
-                f"{path}: is {_KINDS.get(kind, 'something else')}, expected {_KINDS[expected]}. "
-                "Remove it, or put what belongs there in its place."
+                f"{path}: is {_KINDS.get(kind, 'something else')}, expected {name}. Put the "
+                f"{name.removeprefix('a ')} in its place."
             )
         return True
 

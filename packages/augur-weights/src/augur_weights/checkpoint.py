@@ -1,25 +1,24 @@
 """A checkpoint folder, opened: its configs, and its tensors by name."""
 
 import math
-import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 
+from augur_files import file_state
 from augur_weights.errors import CheckpointError
 from augur_weights.layout import (
     CONFIG_NAME,
     GENERATION_CONFIG_NAME,
     INDEX_NAME,
+    READER,
     WEIGHTS_NAME,
-    read_json_object,
     require_config,
     require_weights,
 )
-from augur_weights.links import refuse_foreign_links
-from augur_weights.safetensors_file import open_safetensors, read_header
+from augur_weights.safetensors_file import SafetensorsFile
 from augur_weights.safetensors_header import TensorEntry
 
 # Keys under which checkpoints say that their weights are quantised: the usual one, the one that
@@ -28,7 +27,7 @@ _QUANTIZATION_KEYS = ("quantization_config", "compression_config", "quantization
 
 
 class Checkpoint:
-    """A checkpoint folder: configs read at once, headers checked at once, tensors read on demand.
+    """A checkpoint folder: configs and headers checked at once, tensors read on demand.
 
     Where ``model.safetensors.index.json`` lies in the folder, its ``weight_map`` is the law: files
     that it does not name do not exist, ``model.safetensors`` included, and each file that it names
@@ -37,7 +36,8 @@ class Checkpoint:
     would run on wrong weights. (transformers looks at ``model.safetensors`` first; the two differ
     only on a folder that holds both.)
 
-    No file stays open between calls, so there is nothing to close.
+    No file stays open between calls, so there is nothing to close. What is read belongs together: a
+    file that was written to, or whose name another took, since the folder was opened is an error.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -48,18 +48,22 @@ class Checkpoint:
                 index and the files disagree, or the weights are quantised.
         """
         self._folder = Path(folder)
+        before = self._states()
         require_config(self._folder)
-        weight_map = require_weights(self._folder)
-        weights = {WEIGHTS_NAME} if weight_map is None else set(weight_map.values())
-        used = (CONFIG_NAME, GENERATION_CONFIG_NAME, INDEX_NAME, *sorted(weights))
-        refuse_foreign_links(self._folder, used)
-        self._config = read_json_object(self._folder / CONFIG_NAME)
+        self._config = READER.json_object(self._folder / CONFIG_NAME)
         _refuse_quantized(self._folder / CONFIG_NAME, self._config)
-        generation_path = self._folder / GENERATION_CONFIG_NAME
-        self._generation_config = (
-            read_json_object(generation_path) if os.path.lexists(generation_path) else {}
+        self._generation_config = READER.json_object_if_present(
+            self._folder / GENERATION_CONFIG_NAME
         )
-        self._entries = _read_entries(self._folder, weight_map)
+        weight_map = require_weights(self._folder)
+        names = {WEIGHTS_NAME} if weight_map is None else set(weight_map.values())
+        self._files = {name: SafetensorsFile(self._folder / name) for name in sorted(names)}
+        self._entries = _entries(self._folder, self._files, weight_map)
+        if self._states() != before:
+            raise CheckpointError(
+                f"{self._folder}: its files were changed while they were read, so they may not "
+                "belong together. Wait until the folder is whole, and run again."
+            )
 
     @property
     def folder(self) -> Path:
@@ -84,7 +88,12 @@ class Checkpoint:
     @property
     def files(self) -> tuple[Path, ...]:
         """The safetensors files that hold the tensors, sorted."""
-        return tuple(sorted({entry.file for entry in self._entries.values()}))
+        return tuple(file.path for file in self._files.values())
+
+    @property
+    def files_read(self) -> tuple[Path, ...]:
+        """All files that the checkpoint is read from: configs, index and ``files``, sorted."""
+        return tuple(sorted((*self._states(), *self.files)))
 
     @property
     def num_parameters(self) -> int:
@@ -94,9 +103,7 @@ class Checkpoint:
     @property
     def num_bytes(self) -> int:
         """The tensors' size in bytes, in the dtypes in which they are stored."""
-        return sum(
-            math.prod(entry.shape) * entry.dtype.itemsize for entry in self._entries.values()
-        )
+        return sum(entry.num_bytes for entry in self._entries.values())
 
     def __contains__(self, name: object) -> bool:
         """Whether there is a tensor of that name."""
@@ -114,25 +121,39 @@ class Checkpoint:
         """The file that holds a tensor. Raises CheckpointError where there is no such tensor."""
         return self._entry(name).file
 
-    def tensor(self, name: str) -> torch.Tensor:
-        """Map a tensor from its file, on the CPU, in the dtype and shape it is stored in.
+    def pieces(self, name: str) -> Iterator[torch.Tensor]:
+        """Read a tensor's values in row-major order, piece by piece, each overwritten by the next.
 
-        Its bytes are read from the disk as they are touched, so the file must stay as it is while
-        the tensor lives.
+        Yields:
+            ``[n]``, at most 8 MB, on the CPU, in the dtype it is stored in.
 
         Raises:
             CheckpointError: there is no such tensor, or its file is no longer what it was.
         """
-        entry = self._entry(name)
-        with open_safetensors(entry.file) as handle:
-            try:
-                tensor: torch.Tensor = handle.get_tensor(name)
-                return tensor
-            except SafetensorError as error:
-                raise CheckpointError(
-                    f'{entry.file}: tensor "{name}" cannot be read ({error}). The file has changed '
-                    "since it was opened; open the checkpoint again."
-                ) from None
+        return self._files[self._entry(name).file.name].pieces(name)
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """Read a tensor into memory of its own, on the CPU, in the dtype and shape it is stored in.
+
+        Raises:
+            CheckpointError: as ``pieces``.
+        """
+        tensor = torch.empty(self.shape(name), dtype=self.dtype(name))
+        done = 0
+        for piece in self.pieces(name):
+            tensor.view(-1)[done : done + len(piece)] = piece
+            done += len(piece)
+        return tensor
+
+    def _states(self) -> dict[Path, tuple[int, ...]]:
+        """What tells whether the JSON files that are there are still the same."""
+        paths = (self._folder / n for n in (CONFIG_NAME, GENERATION_CONFIG_NAME, INDEX_NAME))
+        try:
+            return {path: file_state(path) for path in paths if READER.is_file(path)}
+        except FileNotFoundError as error:
+            raise CheckpointError(
+                f"{error.filename}: was taken away meanwhile. Run again."
+            ) from None
 
     def _entry(self, name: str) -> TensorEntry:
         try:
@@ -144,10 +165,12 @@ class Checkpoint:
             ) from None
 
 
-def _read_entries(folder: Path, weight_map: dict[str, str] | None) -> dict[str, TensorEntry]:
+def _entries(
+    folder: Path, files: dict[str, SafetensorsFile], weight_map: dict[str, str] | None
+) -> dict[str, TensorEntry]:
     if weight_map is None:
-        return read_header(folder / WEIGHTS_NAME)
-    headers = {shard: read_header(folder / shard) for shard in sorted(set(weight_map.values()))}
+        return files[WEIGHTS_NAME].entries
+    headers = {shard: file.entries for shard, file in files.items()}
     for name, shard in weight_map.items():
         if name not in headers[shard]:
             raise CheckpointError(

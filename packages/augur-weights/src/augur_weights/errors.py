@@ -4,8 +4,7 @@ Every error of this package is a ``WeightsError`` whose message stands alone: wh
 which file or tensor, what was found, what was expected and what to do about it.
 """
 
-# A message quotes names out of files that may be hostile; no true one is nearly as long.
-_MAX_MESSAGE_CHARACTERS = 2000
+from augur_files import one_line
 
 
 class WeightsError(Exception):
@@ -33,20 +32,3 @@ class GGUFError(WeightsError):
 
 class EmbeddedModelError(WeightsError):
     """The default model's embedded parts are missing, damaged or do not fit together."""
-
-
-def one_line(text: str) -> str:
-    """One line of printable text of at most 2000 characters, whatever ``text`` quotes."""
-    return _shortened(_printable(text))
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _shortened(text: str) -> str:
-    if len(text) <= _MAX_MESSAGE_CHARACTERS:
-        return text
-    # The end stays, because it says what to do.
-    half = _MAX_MESSAGE_CHARACTERS // 2 - 3
-    return f"{text[:half]} ... {text[-half:]}"

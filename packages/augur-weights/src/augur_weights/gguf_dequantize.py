@@ -16,6 +16,10 @@ from augur_weights.gguf_types import TensorType
 # makes each of its numpy calls long enough to be worth the call, and lets two threads overlap.
 _ROWS = 128
 
+# Scales are float16, whose smallest step times a code makes no weight, but is all there is of one
+# that is nearly zero.
+_SCALE_STEP = np.float32(2.0**-19)
+
 
 def dequantize(blocks: bytearray, tensor_type: TensorType) -> npt.NDArray[np.float32]:
     """The float32 values of whole blocks that follow each other in a tensor, ``[elements]``.
@@ -30,6 +34,30 @@ def dequantize(blocks: bytearray, tensor_type: TensorType) -> npt.NDArray[np.flo
         values = gguf.quants.dequantize(rows, gguf.GGMLQuantizationType(tensor_type.id))
     flat: npt.NDArray[np.float32] = values.reshape(-1)
     return flat
+
+
+def rounding_steps(
+    blocks: bytearray, tensor_type: TensorType, values: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float32]:
+    """How far apart the values are that each element could have been rounded to.
+
+    Args:
+        blocks: whole blocks.
+        tensor_type: their type.
+        values: what they hold, in any shape; the result's is the same.
+    """
+    if tensor_type.code_bytes is None:
+        exponents = np.frexp(values)[1] - 1 - tensor_type.code_steps
+        steps: npt.NDArray[np.float32] = np.ldexp(np.float32(1), exponents) * (values != 0)
+        return steps
+    # Between the values that the lowest and the highest code stand for, with the same scales.
+    ends = []
+    for code in (0, 255):
+        edited = np.array(blocks, np.uint8).reshape(-1, tensor_type.block_bytes)
+        edited[:, tensor_type.code_bytes] = code
+        ends.append(dequantize(bytearray(edited), tensor_type))
+    steps = np.abs(ends[1] - ends[0]) / tensor_type.code_steps + _SCALE_STEP
+    return steps.reshape(values.shape)
 
 
 def to_bfloat16(blocks: bytearray, tensor: TensorInfo, path: Path) -> memoryview:

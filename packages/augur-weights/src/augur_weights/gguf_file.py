@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from augur_files import FileReader, file_state
 from augur_weights.errors import GGUFError
 from augur_weights.gguf_header import HeaderReader, MetadataValue
 from augur_weights.gguf_types import SUPPORTED_TYPES, TensorType
@@ -21,6 +22,9 @@ _DEFAULT_ALIGNMENT = 32
 _MAX_DIMENSIONS = 4
 
 T = TypeVar("T")
+
+READER = FileReader(GGUFError, max_bytes=0)
+"""What opens GGUF files; none of them is a text."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class GGUFFile:
 
     Attributes:
         path: the file.
+        state: what tells whether the file is still the same (``augur_files.file_state``).
         metadata: all keys and values.
         tensors: by name, in the file's order.
 
@@ -57,11 +62,9 @@ class GGUFFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._stream = READER.open(path)
         try:
-            self._stream = path.open("rb")
-        except OSError as error:
-            raise GGUFError(f"{path}: cannot be opened: {error.strerror}") from error
-        try:
+            self.state = file_state(self._stream.fileno())
             header = HeaderReader(self._stream, path)
             num_tensors, num_keys = header.preamble()
             self.metadata: dict[str, MetadataValue] = header.metadata(num_keys)
@@ -88,6 +91,15 @@ class GGUFFile:
     def close(self) -> None:
         """Close the file; the header stays readable, the tensors do not."""
         self._stream.close()
+
+    def check_unchanged(self) -> None:
+        """Check that what was read is one file: nothing was written to it since it was opened.
+
+        Raises:
+            GGUFError: something was.
+        """
+        if file_state(self._stream.fileno()) != self.state:
+            raise GGUFError(f"{self.path}: was written to while it was read. Import it again.")
 
     def get(self, key: str, kind: type[T], default: T) -> T:
         """The value of a metadata key, or ``default`` where the file lacks it."""

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from augur_files import parse_json
 from augur_weights.digests import file_sha256
 from augur_weights.disk_errors import disk_reason
 from augur_weights.errors import CheckpointError, WeightsError
-from augur_weights.strict_json import parse_json
 
 # Raised when the same file would be imported differently, so that older folders are made anew.
 # Version 2 records the files' digests.

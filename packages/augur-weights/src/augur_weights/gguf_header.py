@@ -5,8 +5,8 @@ import struct
 from pathlib import Path
 from typing import BinaryIO
 
+from augur_files import lfs_pointer
 from augur_weights.errors import GGUFError
-from augur_weights.layout import lfs_pointer_bytes
 
 MetadataValue = bool | int | float | str | list[bool] | list[int] | list[float] | list[str]
 
@@ -128,13 +128,8 @@ class HeaderReader:
             )
 
     def _what_else(self, magic: bytes) -> str:
-        pointer_bytes = lfs_pointer_bytes(magic + self._stream.read(1024))
-        if pointer_bytes is None:
-            return f"not a GGUF file: it starts with {magic!r}, expected {_MAGIC!r}"
-        expected = f"{pointer_bytes} bytes" if pointer_bytes >= 0 else "the model"
-        return (
-            f"is a Git LFS pointer of {self.size} bytes that stands for the file itself "
-            f"({expected}); fetch it with `git lfs pull`, or download it again"
+        return lfs_pointer(magic + self._stream.read(1024), self.size) or (
+            f"not a GGUF file: it starts with {magic!r}, expected {_MAGIC!r}"
         )
 
     def _take(self, count: int, what: str) -> bytes:

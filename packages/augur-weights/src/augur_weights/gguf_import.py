@@ -1,21 +1,30 @@
-"""From a GGUF file of a Qwen2 model to a checkpoint folder like those on the Hub."""
+"""From a GGUF file to a checkpoint folder like those on the Hub."""
 
 import hashlib
 import importlib.util
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from augur_files import file_state
 from augur_weights.cache import cache_directory
 from augur_weights.errors import GGUFError
-from augur_weights.gguf_config import check_architecture, generation_config, model_config
-from augur_weights.gguf_file import GGUFFile
+from augur_weights.gguf_config import model_config
+from augur_weights.gguf_family import GGUFFamily, family_of
+from augur_weights.gguf_file import READER, GGUFFile, TensorInfo
 from augur_weights.gguf_folder import check_space, make_once
+from augur_weights.gguf_generation import generation_config
+from augur_weights.gguf_keys import check_keys
 from augur_weights.gguf_tensors import match_tensors
-from augur_weights.gguf_tokenizer import END_OF_TEXT, tokenizer_config, tokenizer_json
+from augur_weights.gguf_tokenizer import tokenizer_config, tokenizer_json
 from augur_weights.gguf_vocabulary import read_vocabulary
+from augur_weights.layout import CONFIG_NAME, GENERATION_CONFIG_NAME, WEIGHTS_NAME
 from augur_weights.progress import Progress
+
+# Of a file that is looked at again: a MB, whatever its size.
+_SAMPLED_PIECES, _PIECE_BYTES = 64, 2**14
 
 # Beside the tensors, the tokenizer's JSON is the only file of any size.
 _OTHER_FILES_BYTES = 32 * 2**20
@@ -32,8 +41,11 @@ def import_gguf(
 
     The folder holds ``config.json``, ``generation_config.json``, ``tokenizer.json``,
     ``tokenizer_config.json`` and ``model.safetensors``, its tensors dequantized and rounded to
-    bfloat16. It lies in the cache under a name made of the file's path, size and time of change; a
-    second call with the same file returns it at once.
+    bfloat16. It lies in the cache under a name made of the file's path; a second call returns it at
+    once if the file is the same. It is another if its size, its time of change or the time of
+    change of its inode differs, which no program can set back, or any of 64 pieces of 16 kB that
+    are spread over it. So a file that was replaced or written to is imported anew, however its
+    times were set; one of which only the rights or links changed is, too, for nothing.
 
     Args:
         path: the file.
@@ -48,18 +60,12 @@ def import_gguf(
         WeightsError: the cache cannot be written.
     """
     path = Path(path).resolve()
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise GGUFError(f"{path}: cannot be opened: {error.strerror}") from error
-    origin = f"{path}, {status.st_size} bytes, changed at {status.st_mtime_ns} ns"
-    key = hashlib.sha256(origin.encode("utf-8")).hexdigest()[:16]
+    state, origin = _origin(path)
+    key = hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     folder = (cache_dir or cache_directory()) / "imports" / f"{path.stem}-{key}"
 
     def build(building: Path) -> None:
-        if check_config is not None:
-            check_config(read_gguf_config(path))
-        write_checkpoint(path, building, progress)
+        write_checkpoint(path, building, progress, check_config=check_config, state=state)
 
     return make_once(folder, origin, build)
 
@@ -71,13 +77,8 @@ def read_gguf_config(path: Path) -> dict[str, Any]:
         GGUFError: as ``import_gguf``.
     """
     require_gguf_package(path)
-    from augur_weights.gguf_tied import tie_embeddings  # noqa: PLC0415  (needs gguf)
-
     with GGUFFile(path) as gguf:
-        check_architecture(gguf)
-        config = model_config(gguf)
-        config["tie_word_embeddings"] = tie_embeddings(gguf, match_tensors(gguf, config))
-        return config
+        return _config_and_tensors(gguf, _checked_family(gguf))[0]
 
 
 def require_gguf_package(what: Path | str) -> None:
@@ -93,35 +94,85 @@ def require_gguf_package(what: Path | str) -> None:
         )
 
 
-def write_checkpoint(path: Path, folder: Path, progress: Progress | None = None) -> None:
+def write_checkpoint(
+    path: Path,
+    folder: Path,
+    progress: Progress | None = None,
+    *,
+    check_config: Callable[[dict[str, Any]], object] | None = None,
+    state: tuple[int, ...] | None = None,
+) -> None:
     """Write the checkpoint that a GGUF file holds into an existing, empty folder.
 
+    Args:
+        path: the file.
+        folder: where to.
+        progress: as for ``import_gguf``.
+        check_config: as for ``import_gguf``.
+        state: the file's ``augur_files.file_state``, if it has to be that of an earlier look.
+
     Raises:
-        GGUFError: as ``import_gguf``.
+        GGUFError: as ``import_gguf``; or the file was changed meanwhile.
         WeightsError: the disk has too little space.
         OSError: the folder cannot be written.
     """
     require_gguf_package(path)
-    # Here and not above, because both need gguf.
+    # Here and not above, because it needs gguf.
     from augur_weights.gguf_safetensors import bfloat16_bytes, write_safetensors  # noqa: PLC0415
-    from augur_weights.gguf_tied import tie_embeddings  # noqa: PLC0415
 
     with GGUFFile(path) as gguf:
-        check_architecture(gguf)
-        config = model_config(gguf)
-        vocabulary = read_vocabulary(gguf)
-        tensors = match_tensors(gguf, config)
-        config["tie_word_embeddings"] = tie_embeddings(gguf, tensors)
+        if state not in (None, gguf.state):
+            raise GGUFError(f"{path}: was replaced while its import began. Import it again.")
+        family = _checked_family(gguf)
+        config, tensors = _config_and_tensors(gguf, family)
+        if check_config is not None:
+            check_config(config)
+        vocabulary = read_vocabulary(gguf, family)
         check_space(folder, bfloat16_bytes(tensors) + _OTHER_FILES_BYTES)
-        end_of_text_id = vocabulary.added_id(END_OF_TEXT)
         for name, content in (
-            ("config.json", config),
-            ("generation_config.json", generation_config(gguf, end_of_text_id)),
-            ("tokenizer.json", tokenizer_json(vocabulary)),
-            ("tokenizer_config.json", tokenizer_config(gguf, vocabulary)),
+            (CONFIG_NAME, config),
+            (GENERATION_CONFIG_NAME, generation_config(gguf, vocabulary, family.end_of_text)),
+            ("tokenizer.json", tokenizer_json(vocabulary, family)),
+            ("tokenizer_config.json", tokenizer_config(gguf, vocabulary, family)),
         ):
             _write_json(folder / name, content)
-        write_safetensors(folder / "model.safetensors", gguf, tensors, progress)
+        write_safetensors(folder / WEIGHTS_NAME, gguf, tensors, progress)
+        gguf.check_unchanged()
+
+
+def _origin(path: Path) -> tuple[tuple[int, ...], str]:
+    """The state of a file, and in words what an import of it is made from."""
+    digest = hashlib.sha256()
+    with READER.open(path) as file:
+        try:
+            state = file_state(file.fileno())
+            status = os.fstat(file.fileno())
+            for piece in range(_SAMPLED_PIECES):
+                file.seek(max(0, status.st_size - _PIECE_BYTES) * piece // (_SAMPLED_PIECES - 1))
+                digest.update(file.read(_PIECE_BYTES))
+        except OSError as error:
+            raise GGUFError(f"{path}: cannot be read: {error.strerror}") from error
+    return state, (
+        f"{path}, {status.st_size} bytes, changed at {status.st_mtime_ns} ns and "
+        f"{status.st_ctime_ns} ns, sampled SHA-256 {digest.hexdigest()}"
+    )
+
+
+def _checked_family(gguf: GGUFFile) -> GGUFFamily:
+    family = family_of(gguf)
+    check_keys(gguf, family)
+    return family
+
+
+def _config_and_tensors(
+    gguf: GGUFFile, family: GGUFFamily
+) -> tuple[dict[str, Any], dict[str, TensorInfo]]:
+    from augur_weights.gguf_tied import tie_embeddings  # noqa: PLC0415  (needs gguf)
+
+    config = model_config(gguf, family)
+    tensors = match_tensors(gguf, family, config)
+    config["tie_word_embeddings"] = tie_embeddings(gguf, tensors)
+    return config, tensors
 
 
 def _write_json(path: Path, content: dict[str, object]) -> None:

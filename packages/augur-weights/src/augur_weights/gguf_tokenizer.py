@@ -1,20 +1,14 @@
 """From a GGUF file's vocabulary to ``tokenizer.json`` and ``tokenizer_config.json``.
 
-Both have the content that Qwen publishes. ``tokenizer.json`` alone carries vocabulary and merges;
+Both have the content that is published. ``tokenizer.json`` alone carries vocabulary and merges;
 there is no ``vocab.json`` and no ``merges.txt`` beside it.
 """
 
 from augur_weights.errors import GGUFError
+from augur_weights.gguf_family import GGUFFamily
 from augur_weights.gguf_file import GGUFFile
 from augur_weights.gguf_vocabulary import Vocabulary
 
-END_OF_TEXT = "<|endoftext|>"
-
-# Qwen2's pattern: contractions, words, single digits, punctuation, line ends, spaces.
-_PATTERN = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
 _BYTE_LEVEL = {
     "type": "ByteLevel",
     "add_prefix_space": False,
@@ -23,8 +17,8 @@ _BYTE_LEVEL = {
 }
 
 
-def tokenizer_json(vocabulary: Vocabulary) -> dict[str, object]:
-    """The content of ``tokenizer.json``: NFC, Qwen2's pattern, byte-level BPE."""
+def tokenizer_json(vocabulary: Vocabulary, family: GGUFFamily) -> dict[str, object]:
+    """The content of ``tokenizer.json``: NFC, the family's pattern, byte-level BPE."""
     return {
         "version": "1.0",
         "truncation": None,
@@ -36,7 +30,7 @@ def tokenizer_json(vocabulary: Vocabulary) -> dict[str, object]:
             "pretokenizers": [
                 {
                     "type": "Split",
-                    "pattern": {"Regex": _PATTERN},
+                    "pattern": {"Regex": family.split_pattern},
                     "behavior": "Isolated",
                     "invert": False,
                 },
@@ -60,8 +54,10 @@ def tokenizer_json(vocabulary: Vocabulary) -> dict[str, object]:
     }
 
 
-def tokenizer_config(gguf: GGUFFile, vocabulary: Vocabulary) -> dict[str, object]:
-    """The content of ``tokenizer_config.json``, with the chat template where the file has one.
+def tokenizer_config(
+    gguf: GGUFFile, vocabulary: Vocabulary, family: GGUFFamily
+) -> dict[str, object]:
+    """The content of ``tokenizer_config.json``, with the chat templates that the file has.
 
     Raises:
         GGUFError: the file's end or padding id is no added token.
@@ -73,21 +69,30 @@ def tokenizer_config(gguf: GGUFFile, vocabulary: Vocabulary) -> dict[str, object
         "additional_special_tokens": [
             token.content
             for token in vocabulary.added
-            if token.special and token.content != END_OF_TEXT
+            if token.special and token.content != family.end_of_text
         ],
-        # Qwen has no token that begins a text, whatever bos_token_id says.
+        # No token begins a text, whatever bos_token_id says.
         "bos_token": None,
         "clean_up_tokenization_spaces": False,
         "eos_token": _special_text(gguf, vocabulary, "eos_token_id"),
         "errors": "replace",
-        "model_max_length": gguf.require("qwen2.context_length", int),
+        "model_max_length": gguf.require(f"{family.architecture}.context_length", int),
         "pad_token": _special_text(gguf, vocabulary, "padding_token_id"),
         "split_special_tokens": False,
-        "tokenizer_class": "Qwen2Tokenizer",
+        "tokenizer_class": family.tokenizer_class,
         "unk_token": None,
     }
-    if "tokenizer.chat_template" in gguf.metadata:
-        config["chat_template"] = gguf.require("tokenizer.chat_template", str)
+    key = "tokenizer.chat_template"
+    named = [
+        {"name": other.removeprefix(f"{key}."), "template": gguf.require(other, str)}
+        for other in gguf.metadata
+        if other.startswith(f"{key}.")
+    ]
+    if key in gguf.metadata:
+        only = gguf.require(key, str)
+        config["chat_template"] = [{"name": "default", "template": only}, *named] if named else only
+    elif named:
+        config["chat_template"] = named
     return config
 
 

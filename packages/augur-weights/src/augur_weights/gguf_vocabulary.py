@@ -4,23 +4,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from augur_weights.errors import GGUFError
+from augur_weights.gguf_family import GGUFFamily
 from augur_weights.gguf_file import GGUFFile
 
 T = TypeVar("T")
 
 # Token types of GGUF (``llama_token_type`` in llama.h).
 _NORMAL, _CONTROL, _USER_DEFINED, _UNUSED = 1, 3, 4, 5
-
-# Qwen publishes these as added tokens that are not special, so that decoding keeps them. The
-# converter to GGUF takes every token that looks like <|...|> for a control token.
-_NOT_SPECIAL = {
-    "<|fim_prefix|>",
-    "<|fim_middle|>",
-    "<|fim_suffix|>",
-    "<|fim_pad|>",
-    "<|repo_name|>",
-    "<|file_sep|>",
-}
 
 
 @dataclass(frozen=True)
@@ -38,7 +28,7 @@ class AddedToken:
     special: bool
 
     def flags(self) -> dict[str, object]:
-        """The token as both files describe it; Qwen strips and normalizes none."""
+        """The token as both files describe it; none is stripped or normalized."""
         return {
             "content": self.content,
             "single_word": False,
@@ -57,24 +47,31 @@ class Vocabulary:
         byte_pairs: tokens in byte-level spelling; the place in the list is the id.
         merges: pairs, the first to merge first, written "left right".
         added: the added tokens by rising id; padding entries are not among them.
+        size: how many ids there are, padding included.
     """
 
     byte_pairs: list[str]
     merges: list[str]
     added: list[AddedToken]
+    size: int
 
     def added_id(self, content: str) -> int | None:
         """The id of an added token, or None if there is none of that text."""
         return next((token.id for token in self.added if token.content == content), None)
 
 
-def read_vocabulary(gguf: GGUFFile) -> Vocabulary:
+def read_vocabulary(gguf: GGUFFile, family: GGUFFamily) -> Vocabulary:
     """The file's vocabulary.
 
     Raises:
-        GGUFError: not Qwen2's kind of tokenizer, or lists that do not fit together.
+        GGUFError: another kind of tokenizer, or lists that do not fit together.
     """
-    _check_kind(gguf)
+    kinds = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": family.pre_tokenizer}
+    for key, expected in kinds.items():
+        if (found := gguf.require(key, str)) != expected:
+            raise GGUFError(
+                f"{gguf.path}: {key} is '{found}', which is not supported; expected '{expected}'"
+            )
     tokens = _list(gguf, "tokenizer.ggml.tokens", str)
     types = _list(gguf, "tokenizer.ggml.token_type", int)
     merges = _list(gguf, "tokenizer.ggml.merges", str)
@@ -85,7 +82,7 @@ def read_vocabulary(gguf: GGUFFile) -> Vocabulary:
     first_added = next((i for i, kind in enumerate(types) if kind != _NORMAL), len(types))
     byte_pairs = tokens[:first_added]
     added = [
-        _added_token(gguf, token_id, tokens[token_id], types[token_id])
+        _added_token(gguf, family, token_id, tokens[token_id], types[token_id])
         for token_id in range(first_added, len(tokens))
         if types[token_id] != _UNUSED
     ]
@@ -99,29 +96,18 @@ def read_vocabulary(gguf: GGUFFile) -> Vocabulary:
                 f"{gguf.path}: tokenizer.ggml.merges holds {merge!r}, expected two tokens of the "
                 "vocabulary that join to a third"
             )
-    return Vocabulary(byte_pairs, merges, added)
+    return Vocabulary(byte_pairs, merges, added, len(tokens))
 
 
-def _check_kind(gguf: GGUFFile) -> None:
-    for key, expected in (("tokenizer.ggml.model", "gpt2"), ("tokenizer.ggml.pre", "qwen2")):
-        if (found := gguf.require(key, str)) != expected:
-            raise GGUFError(
-                f"{gguf.path}: {key} is '{found}', which is not supported; expected '{expected}'"
-            )
-    for flag in ("add_bos_token", "add_eos_token", "add_space_prefix"):
-        if gguf.get(f"tokenizer.ggml.{flag}", bool, False):
-            raise GGUFError(
-                f"{gguf.path}: tokenizer.ggml.{flag} is set, which is not supported for Qwen2"
-            )
-
-
-def _added_token(gguf: GGUFFile, token_id: int, content: str, kind: int) -> AddedToken:
+def _added_token(
+    gguf: GGUFFile, family: GGUFFamily, token_id: int, content: str, kind: int
+) -> AddedToken:
     if kind not in (_CONTROL, _USER_DEFINED):
         raise GGUFError(
             f"{gguf.path}: token {token_id} ({content!r}) has type {kind} after the first added "
             "token; expected 3 (control), 4 (user-defined) or 5 (unused)"
         )
-    return AddedToken(token_id, content, kind == _CONTROL and content not in _NOT_SPECIAL)
+    return AddedToken(token_id, content, kind == _CONTROL and content not in family.not_special)
 
 
 def _list(gguf: GGUFFile, key: str, kind: type[T]) -> list[T]:

@@ -25,9 +25,9 @@ from augur_weights.layout import (
     CONFIG_NAME,
     GENERATION_CONFIG_NAME,
     INDEX_NAME,
+    READER,
     WEIGHTS_NAME,
     read_index,
-    read_json_object,
 )
 
 # All that is ever fetched besides the weights.
@@ -78,12 +78,12 @@ def hub_checkpoint(
     if check_config is not None:
         # Alone: of a model that is refused nothing else comes.
         folder = _fetched((CONFIG_NAME,), [CONFIG_NAME], repo_id, revision, cache_dir)
-        check_config(read_json_object(folder / CONFIG_NAME))
+        check_config(READER.json_object(folder / CONFIG_NAME))
         commit = folder.name
     # The index first: it decides which weights are needed.
     folder = _fetched(_SMALL_FILES, [CONFIG_NAME], repo_id, revision, cache_dir, commit=commit)
     index = folder / INDEX_NAME
-    weights = sorted(set(read_index(index).values())) if index.exists() else [WEIGHTS_NAME]
+    weights = sorted(set(read_index(index).values())) if READER.is_file(index) else [WEIGHTS_NAME]
     if not _missing(folder, weights):
         # Without a network, another look would wait through its retries for nothing.
         return folder

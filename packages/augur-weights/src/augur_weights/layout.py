@@ -1,12 +1,10 @@
 """What a checkpoint folder is made of: which files, and which of them hold the weights."""
 
-import os
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any
 
+from augur_files import FileReader
 from augur_weights.errors import CheckpointError
-from augur_weights.strict_json import StrictJSONError, parse_json
 
 CONFIG_NAME = "config.json"
 GENERATION_CONFIG_NAME = "generation_config.json"
@@ -22,69 +20,12 @@ ADAPTER = (
 # Formats that run code when they are read; a checkpoint in one of them is refused by name.
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 
-# The longest index of a dense Qwen model is under 100 kB. JSON takes up to twenty times its size
-# once it is parsed, so what is read is bounded here.
-_MAX_JSON_BYTES = 8 * 2**20
+# The longest index of a dense Qwen model is under 100 kB.
+READER = FileReader(CheckpointError, max_bytes=8 * 2**20)
+"""What reads the files of a checkpoint; tensors are read by ``safetensors_file``."""
 
 # Of a file's name, as Linux, macOS and Windows agree.
 _MAX_NAME_BYTES = 255
-
-
-def is_file(path: Path) -> bool:
-    """Whether there is a regular file, or a link to one; ``False`` where there is nothing.
-
-    Raises:
-        CheckpointError: something else has the file's name, or it cannot be looked at.
-    """
-    try:
-        if path.is_file():
-            return True
-        found = what_is_there(path)
-    except OSError as error:
-        raise CheckpointError(
-            f"{path}: cannot be looked at: {error.strerror or error}. Check the path and the "
-            "rights to its folders."
-        ) from None
-    if found is not None:
-        raise CheckpointError(f"{path}: {found}")
-    return False
-
-
-def what_is_there(path: Path) -> str | None:
-    """What has the name of a file without being one, and what to do about it.
-
-    ``None`` where nothing has it.
-    """
-    if path.is_dir():
-        return "is a folder, expected a file. Put the file in its place."
-    if path.exists():  # reading from it might never end
-        return "is a device, a pipe or a socket, expected a file. Put the file there."
-    if path.is_symlink():
-        return (
-            f"is a link that leads to no file (to {path.readlink()}). Put the file in its place, "
-            "or fetch it again."
-        )
-    return None
-
-
-def read_json_object(path: Path) -> dict[str, Any]:
-    """Read a JSON file that must hold one object.
-
-    Raises:
-        CheckpointError: the file cannot be read, is larger than any such file, is not strictly JSON
-            or holds something else.
-    """
-    text = _read_text(path)
-    try:
-        value = parse_json(text)
-    except StrictJSONError as error:
-        raise CheckpointError(f"{path}: {_why_not_json(text, error)}") from None
-    if not isinstance(value, dict):
-        raise CheckpointError(
-            f"{path}: holds a JSON {type(value).__name__}, expected an object ({{...}}). "
-            "Fetch the file again."
-        )
-    return value
 
 
 def read_index(path: Path) -> dict[str, str]:
@@ -97,7 +38,7 @@ def read_index(path: Path) -> dict[str, str]:
         CheckpointError: the index is not one, or an entry names anything but a safetensors file
             that lies beside it.
     """
-    weight_map = read_json_object(path).get("weight_map")
+    weight_map = READER.json_object(path).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         found = "no" if weight_map is None else f"an empty or malformed ({weight_map!r:.40})"
         raise CheckpointError(
@@ -120,7 +61,7 @@ def require_config(folder: Path) -> None:
     Raises:
         CheckpointError: it has none.
     """
-    if is_file(folder / CONFIG_NAME):
+    if READER.is_file(folder / CONFIG_NAME):
         return
     if folder.is_dir() and is_adapter(_names(folder)):
         raise CheckpointError(f"{folder}: {ADAPTER}")
@@ -141,10 +82,9 @@ def require_weights(folder: Path) -> dict[str, str] | None:
     Raises:
         CheckpointError: there are no weights in safetensors, or a shard is missing.
     """
-    # A link that leads nowhere counts: what it stood for was the law.
-    if os.path.lexists(folder / INDEX_NAME):
+    if READER.is_file(folder / INDEX_NAME):
         weight_map = read_index(folder / INDEX_NAME)
-        missing = sorted({s for s in weight_map.values() if not is_file(folder / s)})
+        missing = sorted({s for s in weight_map.values() if not READER.is_file(folder / s)})
         if missing:
             others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise CheckpointError(
@@ -152,7 +92,7 @@ def require_weights(folder: Path) -> dict[str, str] | None:
                 "as holding tensors. Fetch the missing files into the folder."
             )
         return weight_map
-    if not is_file(folder / WEIGHTS_NAME):
+    if not READER.is_file(folder / WEIGHTS_NAME):
         raise CheckpointError(f"{folder}: {_why_no_weights(folder)}")
     return None
 
@@ -160,49 +100,6 @@ def require_weights(folder: Path) -> dict[str, str] | None:
 def is_adapter(names: Iterable[str]) -> bool:
     """Whether files of these names were written by PEFT."""
     return any(name.startswith(("adapter_config.", "adapter_model.")) for name in names)
-
-
-def lfs_pointer_bytes(head: bytes) -> int | None:
-    """The size in bytes of the file that a Git LFS pointer stands for, -1 where it does not say.
-
-    ``None`` where ``head``, the file's first bytes, are no pointer
-    (https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md).
-    """
-    if not head.startswith(b"version https://git-lfs"):
-        return None
-    for line in head.splitlines():
-        key, _, value = line.partition(b" ")
-        if key == b"size" and value.isdigit():
-            return int(value)
-    return -1
-
-
-def _why_not_json(text: str, error: Exception) -> str:
-    if lfs_pointer_bytes(text[:1024].encode()) is not None:
-        return "is a Git LFS pointer, not the file itself. Fetch it with `git lfs pull`."
-    if not text.strip():
-        return "is empty, expected JSON. Fetch the file again."
-    return f"{error}. Fetch the file again."
-
-
-def _read_text(path: Path) -> str:
-    try:
-        is_file(path)  # a pipe would be waited for without end
-        if path.stat().st_size > _MAX_JSON_BYTES:
-            raise CheckpointError(
-                f"{path}: is larger than {_MAX_JSON_BYTES} bytes, as no such file of a checkpoint "
-                "is. Fetch the file again."
-            )
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise CheckpointError(
-            f"{path}: cannot be read: {error.strerror or error}. Check the path and the rights to "
-            "it, or fetch the file again."
-        ) from None
-    except UnicodeDecodeError:
-        raise CheckpointError(
-            f"{path}: is not UTF-8 text, so it cannot be JSON. Fetch the file again."
-        ) from None
 
 
 def _is_plain_safetensors_name(shard: object) -> bool:

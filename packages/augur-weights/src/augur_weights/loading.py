@@ -1,6 +1,6 @@
 """From a checkpoint's tensors to a module's parameters, strict both ways."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -8,15 +8,14 @@ import torch
 
 from augur_weights.checkpoint import Checkpoint
 from augur_weights.errors import CheckpointError, WeightsError
-from augur_weights.non_finite import find_non_finite
+from augur_weights.non_finite import all_finite, unravelled
 from augur_weights.wrapped_names import wrapper_fault
 
 # What a weight may be stored in and converted to. The eight-bit floats are left out: they mean
 # little without scales, which no parameter here has.
 _FLOAT_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
-# Most of the time goes into the first touch of new memory, which several threads share well; more
-# of them would only hold more of the file mapped at once.
+# Most of the time goes into the first touch of new memory, which several threads share well.
 _MAX_WORKERS = 4
 
 # What GPTQ, AWQ, bitsandbytes, compressed-tensors and FP8 checkpoints keep beside or in place of a
@@ -49,10 +48,9 @@ def load_into(
     the checkpoint, stays tied, and where the checkpoint has several they must be equal bit for bit.
     Buffers are the module's own affair: they must be real, and are moved to ``device`` as they are.
 
-    Each tensor is read once, and copied and converted on the way, so that the parameters own their
-    memory, the peak stays near their size and the files are not needed afterwards. Up to four are
-    read at a time, on threads that end with the call. The parameters come out with
-    ``requires_grad=False``.
+    Each tensor is read once, piece by piece, and converted on the way, so that the peak is the
+    parameters' size and some MB, and the files are not needed afterwards. Up to four are read at a
+    time, on threads that end with the call. The parameters come out with ``requires_grad=False``.
 
     Args:
         module: the module to fill; its parameters' dtype and device do not matter.
@@ -64,7 +62,7 @@ def load_into(
     Raises:
         CheckpointError: a parameter would stay empty, a tensor is left over, a shape or dtype is
             not what it must be, two tensors of one tied parameter differ, ``dtype`` cannot hold a
-            value, or a file cannot be read. The module is then as it was.
+            value, or a file cannot be read or was changed. The module is then as it was.
         WeightsError: ``dtype`` is none of the four, or one of the module's buffers is on the meta
             device.
     """
@@ -99,8 +97,9 @@ def check_fit(
         CheckpointError: as ``load_into``.
     """
     for group in _fitting(module, checkpoint):
-        if compare_tied:
-            _stored(group, checkpoint)
+        if compare_tied and len(_stored_names(group, checkpoint)) > 1:
+            for _ in _pieces(group, checkpoint):
+                pass  # they are compared on the way
 
 
 def _fitting(module: torch.nn.Module, checkpoint: Checkpoint) -> list[_Group]:
@@ -177,43 +176,47 @@ def _read(
     dtype: torch.dtype | None,
     device: torch.device | str,
 ) -> torch.Tensor:
-    first, mapped = _stored(group, checkpoint)
-    # copy=True where nothing is converted, too: a parameter that is still a view of the file would
-    # be read from the disk in the middle of the first forward pass.
-    converted = mapped.to(device=device, dtype=dtype, copy=True)
-    if torch.finfo(converted.dtype).max < torch.finfo(mapped.dtype).max:
-        _refuse_overflow(first, mapped, converted, checkpoint)
-    return converted
+    name = _stored_names(group, checkpoint)[0]
+    stored = checkpoint.dtype(name)
+    filled = torch.empty(group.value.shape, dtype=dtype or stored, device=device)
+    is_narrower = torch.finfo(filled.dtype).max < torch.finfo(stored).max
+    done = 0
+    for piece in _pieces(group, checkpoint):
+        part = filled.view(-1)[done : done + len(piece)].copy_(piece)
+        if is_narrower and not all_finite(part):
+            _refuse_overflow(name, done, piece, part, checkpoint)
+        done += len(piece)
+    return filled
 
 
-def _stored(group: _Group, checkpoint: Checkpoint) -> tuple[str, torch.Tensor]:
-    """The name and the mapped tensor of a parameter; where it is stored twice, both are equal."""
+def _pieces(group: _Group, checkpoint: Checkpoint) -> Iterator[torch.Tensor]:
+    """The values of a parameter, piece by piece; where it is stored twice, both are equal."""
     first, *others = _stored_names(group, checkpoint)
-    mapped = checkpoint.tensor(first)
-    for other in others:
-        if not _same_bits(mapped, checkpoint.tensor(other)):
-            raise CheckpointError(
-                f'{checkpoint.folder}: tensors "{first}" and "{other}" differ, but the model ties '
-                "them: they are one parameter. Nothing was loaded. Check tie_word_embeddings in "
-                "config.json, or fetch the checkpoint again."
-            )
-    return first, mapped
+    other_pieces = [checkpoint.pieces(name) for name in others]
+    for piece, *copies in zip(checkpoint.pieces(first), *other_pieces, strict=True):
+        for other, copy in zip(others, copies, strict=True):
+            if not _same_bits(piece, copy):
+                raise CheckpointError(
+                    f'{checkpoint.folder}: tensors "{first}" and "{other}" differ, but the model '
+                    "ties them: they are one parameter. Nothing was loaded. Check "
+                    "tie_word_embeddings in config.json, or fetch the checkpoint again."
+                )
+        yield piece
 
 
 def _refuse_overflow(
-    name: str, mapped: torch.Tensor, converted: torch.Tensor, checkpoint: Checkpoint
+    name: str, start: int, piece: torch.Tensor, converted: torch.Tensor, checkpoint: Checkpoint
 ) -> None:
-    if find_non_finite(converted) is None:
-        return
     # What the file holds as NaN or infinity is no fault of the dtype.
-    beyond = torch.isfinite(mapped) & ~torch.isfinite(converted).to(mapped.device)
+    beyond = torch.isfinite(piece) & ~torch.isfinite(converted).to(piece.device)
     if beyond.any():
-        index = tuple(int(i) for i in beyond.nonzero()[0])
+        place = int(beyond.to(torch.uint8).argmax())
+        index = unravelled(start + place, checkpoint.shape(name))
         raise CheckpointError(
-            f'{checkpoint.file(name)}: tensor "{name}" has the value {float(mapped[index]):g} at '
+            f'{checkpoint.file(name)}: tensor "{name}" has the value {float(piece[place]):g} at '
             f"{list(index)}, and {converted.dtype} holds at most "
             f"{torch.finfo(converted.dtype).max:g}. Nothing was loaded. Load the checkpoint in "
-            f"another dtype; it is stored in {mapped.dtype}."
+            f"another dtype; it is stored in {piece.dtype}."
         )
 
 
@@ -223,9 +226,7 @@ def _stored_names(group: _Group, checkpoint: Checkpoint) -> list[str]:
 
 def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
     # As bytes, because NaN is not equal to itself and 0.0 is equal to -0.0.
-    return one.dtype == other.dtype and torch.equal(
-        one.reshape(-1).view(torch.uint8), other.reshape(-1).view(torch.uint8)
-    )
+    return one.dtype == other.dtype and torch.equal(one.view(torch.uint8), other.view(torch.uint8))
 
 
 def _put(module: torch.nn.Module, names: tuple[str, ...], value: torch.Tensor) -> None:

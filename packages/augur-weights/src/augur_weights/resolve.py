@@ -7,7 +7,7 @@ from typing import Any
 from augur_weights.embedded import DEFAULT_MODEL, embedded_checkpoint
 from augur_weights.errors import SourceError
 from augur_weights.gguf_import import import_gguf, read_gguf_config
-from augur_weights.layout import CONFIG_NAME, read_json_object, require_config, require_weights
+from augur_weights.layout import CONFIG_NAME, READER, require_config, require_weights
 from augur_weights.progress import Progress
 
 
@@ -55,7 +55,7 @@ def resolve(
     if _is_folder(path):
         require_config(path)
         if check_config is not None:
-            check_config(read_json_object(path / CONFIG_NAME))
+            check_config(READER.json_object(path / CONFIG_NAME))
         require_weights(path)
         return path
     if _is_gguf(path):
@@ -91,16 +91,16 @@ def resolve_config(
     """
     if source is None or source == DEFAULT_MODEL:
         folder = embedded_checkpoint(cache_dir=cache_dir, progress=progress)
-        return read_json_object(folder / CONFIG_NAME)
+        return READER.json_object(folder / CONFIG_NAME)
     path = _expanded(source)
     if _is_folder(path):
         require_config(path)
-        return read_json_object(path / CONFIG_NAME)
+        return READER.json_object(path / CONFIG_NAME)
     if _is_gguf(path):
         return read_gguf_config(path)
     from augur_weights.hub import hub_config  # noqa: PLC0415
 
-    return read_json_object(hub_config(*_hub_name(source, path), cache_dir=cache_dir))
+    return READER.json_object(hub_config(*_hub_name(source, path), cache_dir=cache_dir))
 
 
 def _expanded(source: str | Path) -> Path:

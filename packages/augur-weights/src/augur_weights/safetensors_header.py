@@ -2,9 +2,9 @@
 
 The format: eight bytes with the header's length, a JSON header that gives each tensor its dtype,
 shape and place, then the tensors' bytes, without holes, up to the end of the file
-(https://huggingface.co/docs/safetensors). It is read here and not by the library alone, because
-the library takes the last of two entries of one name in silence, and its refusals do not tell a
-file that was cut short from one that is something else.
+(https://huggingface.co/docs/safetensors). It is read here and not by the safetensors library,
+which takes the last of two entries of one name in silence, and whose refusals do not tell a file
+that was cut short from one that is something else.
 """
 
 import math
@@ -16,9 +16,8 @@ from typing import Any, BinaryIO
 
 import torch
 
+from augur_files import StrictJSONError, lfs_pointer, parse_json
 from augur_weights.errors import CheckpointError
-from augur_weights.layout import lfs_pointer_bytes
-from augur_weights.strict_json import StrictJSONError, parse_json
 
 _DTYPES = {
     "F64": torch.float64,
@@ -45,11 +44,24 @@ _METADATA = "__metadata__"
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """A tensor's line in a file's header: where it is, its shape and its dtype."""
+    """A tensor's line in a file's header.
+
+    Attributes:
+        file: the file.
+        shape: its shape.
+        dtype: the dtype it is stored in.
+        start: its first byte, counted from the start of the file.
+    """
 
     file: Path
     shape: tuple[int, ...]
     dtype: torch.dtype
+    start: int
+
+    @property
+    def num_bytes(self) -> int:
+        """Its size in the file."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 def checked_entries(file: BinaryIO, path: Path) -> dict[str, TensorEntry]:
@@ -66,9 +78,8 @@ def checked_entries(file: BinaryIO, path: Path) -> dict[str, TensorEntry]:
     for name, fields in header.items():
         if name == _METADATA:
             continue
-        entry, start, end = _entry(path, name, fields)
-        entries[name] = entry
-        places.append((start, end, name))
+        entries[name] = _entry(path, name, fields, data_start)
+        places.append((*fields["data_offsets"], name))
     _check_places(path, sorted(places), data_start, size)
     return entries
 
@@ -76,13 +87,8 @@ def checked_entries(file: BinaryIO, path: Path) -> dict[str, TensorEntry]:
 def _read(file: BinaryIO, path: Path, size: int) -> tuple[dict[str, Any], int]:
     """The parsed header, and the first byte behind it."""
     head = file.read(1024)
-    pointer_bytes = lfs_pointer_bytes(head)
-    if pointer_bytes is not None:
-        expected = f"{pointer_bytes} bytes" if pointer_bytes >= 0 else "the weights"
-        raise CheckpointError(
-            f"{path}: is a Git LFS pointer of {size} bytes that stands for the file itself "
-            f"({expected}). Fetch it with `git lfs pull`, or download it again."
-        )
+    if pointer := lfs_pointer(head, size):
+        raise CheckpointError(f"{path}: {pointer}")
     if len(head) < _LENGTH_BYTES:
         raise _unreadable(path, f"it has {size} bytes, fewer than any such file")
     (header_bytes,) = struct.unpack("<Q", head[:_LENGTH_BYTES])
@@ -107,8 +113,7 @@ def _read(file: BinaryIO, path: Path, size: int) -> tuple[dict[str, Any], int]:
     return header, data_start
 
 
-def _entry(path: Path, name: str, fields: Any) -> tuple[TensorEntry, int, int]:
-    """A tensor's entry, and its first byte and the one behind its last, counted in the data."""
+def _entry(path: Path, name: str, fields: Any, data_start: int) -> TensorEntry:
     keys = ("dtype", "shape", "data_offsets")
     if not isinstance(fields, dict) or set(fields) != set(keys):
         raise _unreadable(path, f'its entry of "{name:.200}" does not hold {", ".join(keys)}')
@@ -124,14 +129,14 @@ def _entry(path: Path, name: str, fields: Any) -> tuple[TensorEntry, int, int]:
             "float32."
         )
     start, end = offsets
-    num_bytes = math.prod(shape) * dtype.itemsize
-    if end - start != num_bytes:
+    entry = TensorEntry(path, tuple(shape), dtype, data_start + start)
+    if end - start != entry.num_bytes:
         raise _unreadable(
             path,
-            f'tensor "{name:.200}" is given {end - start} bytes, expected {num_bytes} for shape '
-            f"{shape!r:.80} in {dtype_name}",
+            f'tensor "{name:.200}" is given {end - start} bytes, expected {entry.num_bytes} for '
+            f"shape {shape!r:.80} in {dtype_name}",
         )
-    return TensorEntry(path, tuple(shape), dtype), start, end
+    return entry
 
 
 def _are_counts(values: object) -> bool:

@@ -1,14 +1,16 @@
 """Whether a checkpoint on this machine is, to the last byte, the one it should be."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from augur_files import one_line
 from augur_weights.checkpoint import Checkpoint
-from augur_weights.errors import CheckpointError, one_line
+from augur_weights.errors import CheckpointError
 from augur_weights.gguf_folder import MANIFEST_NAME
 from augur_weights.known_digests import KnownDigests, known_digests, none_known
-from augur_weights.layout import what_is_there
+from augur_weights.layout import READER
 from augur_weights.non_finite import find_non_finite
 from augur_weights.progress import Progress
 
@@ -64,13 +66,12 @@ def verify(folder: Path, *, progress: Progress | None = None) -> Verification:
     num_tensors = 0
     try:
         checkpoint = Checkpoint(folder)
+        num_tensors = len(checkpoint.names)
+        faults.extend(_not_finite(checkpoint, known, progress))
     except CheckpointError as error:
         # A file of the wrong digest is usually malformed, too; once is enough.
         if not any(str(error).startswith(f"{folder / name}:") for name in damaged):
             faults.append(str(error))
-    else:
-        num_tensors = len(checkpoint.names)
-        faults.extend(_not_finite(checkpoint, known, progress))
     num_files = len(known.digests.keys() & here.keys())
     told = tuple(one_line(fault) for fault in faults)
     return Verification(folder, known.known_by, num_files, num_tensors, told)
@@ -118,10 +119,12 @@ def _damaged(
 def _not_files(folder: Path) -> Iterator[tuple[str, str]]:
     """What has the name of a file that is read and is none, so that it would be passed over."""
     for path in sorted(folder.rglob("*")):
-        if path.name.endswith(_READ_SUFFIXES) and not path.is_file():
-            found = what_is_there(path)
-            if found is not None:
-                yield path.relative_to(folder).as_posix(), f"{path}: {found}"
+        if not path.name.endswith(_READ_SUFFIXES):
+            continue
+        try:
+            READER.is_file(path)
+        except CheckpointError as error:
+            yield path.relative_to(folder).as_posix(), str(error)
 
 
 def _files(folder: Path) -> dict[str, Path]:
@@ -138,14 +141,14 @@ def _not_finite(
 ) -> Iterator[str]:
     done = 0
     for name in checkpoint.names:
-        tensor = checkpoint.tensor(name)
-        if found := find_non_finite(tensor):
+        shape = checkpoint.shape(name)
+        if found := find_non_finite(checkpoint.pieces(name), shape):
             file = checkpoint.file(name)
             yield (
                 f'{file}: tensor "{name}" has {found.count} values that are not finite, the first '
                 f"is {found.first_value} at {list(found.first_index)}; no trained weight is. "
                 f"{known.remedy.format(file=file.resolve())}"
             )
-        done += tensor.nbytes
+        done += math.prod(shape) * checkpoint.dtype(name).itemsize
         if progress is not None:
             progress("weights", done, checkpoint.num_bytes)

@@ -1,0 +1,49 @@
+"""From a GGUF file's metadata to ``generation_config.json``: where a text ends, how it is drawn."""
+
+from typing import Any
+
+from augur_weights.errors import GGUFError
+from augur_weights.gguf_config import decimal, special_token_ids
+from augur_weights.gguf_file import GGUFFile
+from augur_weights.gguf_keys import SAMPLING_READ
+from augur_weights.gguf_vocabulary import Vocabulary
+
+
+def generation_config(gguf: GGUFFile, vocabulary: Vocabulary, end_of_text: str) -> dict[str, Any]:
+    """The file's ``generation_config.json``: the special ids, and the sampling that it recommends.
+
+    A chat model ends its turn with the file's end token and a text with ``end_of_text``; both are
+    published, in this order. Further tokens that end a turn or a message follow.
+
+    Raises:
+        GGUFError: an end is no token of the vocabulary, or a setting is no number.
+    """
+    config = special_token_ids(gguf)
+    ends = [config["eos_token_id"], vocabulary.added_id(end_of_text)]
+    for name in ("eot_token_id", "eom_token_id"):
+        ends.append(gguf.get(f"tokenizer.ggml.{name}", int, config["eos_token_id"]))
+        if not 0 <= ends[-1] < vocabulary.size:
+            raise GGUFError(
+                f"{gguf.path}: tokenizer.ggml.{name} is {ends[-1]}, expected a token's id, below "
+                f"{vocabulary.size}"
+            )
+    distinct = [token_id for token_id in dict.fromkeys(ends) if token_id is not None]
+    config["eos_token_id"] = distinct if len(distinct) > 1 else distinct[0]
+    if "tokenizer.ggml.padding_token_id" in gguf.metadata:
+        config["pad_token_id"] = gguf.require("tokenizer.ggml.padding_token_id", int)
+    return config | _sampling(gguf)
+
+
+def _sampling(gguf: GGUFFile) -> dict[str, Any]:
+    """The recommended settings; with temperature 0 they recommend the likeliest token."""
+    settings: dict[str, Any] = {}
+    for name, published in SAMPLING_READ.items():
+        key = f"general.sampling.{name}"
+        if key in gguf.metadata:
+            is_count = published == "top_k"
+            settings[published] = (
+                gguf.require(key, int) if is_count else decimal(gguf, key, or_zero=True)
+            )
+    if not settings or settings.get("temperature") == 0:
+        return {}
+    return {"do_sample": True, **settings}
