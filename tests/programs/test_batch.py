@@ -500,3 +500,41 @@ def test_ctrl_c_leaves_whole_answers_and_says_how_to_go_on(
     assert answers.read_bytes() == b"".join(whole.splitlines(keepends=True)[:2])
     assert batch(tiny_folder, prompts, answers, *SAMPLED).returncode == 0
     assert answers.read_bytes() == whole
+
+
+def test_what_else_lies_in_the_checkpoints_folder_is_neither_opened_nor_counted(
+    tmp_path: Path, prompts: Path, answers: Path
+):
+    folder = write_tiny_checkpoint(tmp_path / "checkpoint")
+    os.mkfifo(folder / "z.txt")  # to open it would wait for ever
+    (folder / "endless.json").symlink_to("/dev/zero")
+    assert batch(folder, prompts, answers, *SAMPLED).returncode == 0
+    before = answers.read_bytes()
+    (folder / "notes.txt").write_text("mine")
+    (folder / "answers.json").write_text("{}")
+    done = batch(folder, prompts, answers, *SAMPLED)
+    assert (done.returncode, answers.read_bytes()) == (0, before)
+
+
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "generation_config.json"])
+def test_another_file_that_is_loaded_is_another_checkpoint(
+    tmp_path: Path, prompts: Path, answers: Path, file: str
+):
+    folder = write_tiny_checkpoint(tmp_path / "checkpoint")
+    assert batch(folder, prompts, answers, *SAMPLED).returncode == 0
+    path = folder / file
+    path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    done = batch(folder, prompts, answers, *SAMPLED)
+    assert done.returncode == 2
+    assert "checkpoint_sha256 was" in done.stderr
+
+
+def test_a_pipe_in_the_place_of_a_tokenizer_file_is_refused(
+    tmp_path: Path, prompts: Path, answers: Path
+):
+    folder = write_tiny_checkpoint(tmp_path / "checkpoint")
+    (folder / "tokenizer_config.json").unlink()
+    os.mkfifo(folder / "tokenizer_config.json")
+    done = batch(folder, prompts, answers, *SAMPLED)
+    assert done.returncode == 2
+    assert f"{folder / 'tokenizer_config.json'}: is a pipe, expected a file" in done.stderr
