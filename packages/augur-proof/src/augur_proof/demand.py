@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from augur.devices import DTypeName
+import torch
+
 from augur_proof.made_with import MadeWith
-from augur_proof.tolerance import EXACT, ONE_OP, WHOLE_MODEL, Tolerance
+from augur_proof.tolerance import DTYPES, EXACT, ONE_OP, WHOLE_MODEL, Tolerance
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def whole_model_demand(
     """
     dtype = _coarser(reference, candidate)
     chosen, reasons = _chosen(WHOLE_MODEL[dtype], reference, candidate, tolerance)
-    return Demand(chosen, dtype != "float32" and not chosen.exact, reasons)
+    return Demand(chosen, dtype != torch.float32 and not chosen.exact, reasons)
 
 
 def one_op_demand(
@@ -65,12 +66,15 @@ def _chosen(
 ) -> tuple[Tolerance, tuple[str, ...]]:
     """The user's own tolerance, else equality, else the table's where there is a reason."""
     if tolerance is not None:
-        return Tolerance(tolerance), ("--tolerance",)
+        return Tolerance(tolerance), ("the tolerance asked for",)
     reasons = reasons_to_differ(reference, candidate)
     return (by_table if reasons else EXACT), reasons
 
 
-def _coarser(reference: MadeWith, candidate: MadeWith) -> DTypeName:
+def _coarser(reference: MadeWith, candidate: MadeWith) -> torch.dtype:
     """The dtype with the fewer digits."""
-    by_digits: tuple[DTypeName, ...] = ("bfloat16", "float16", "float32")
-    return min((reference.dtype, candidate.dtype), key=by_digits.index)
+    return max((DTYPES[one.dtype] for one in (reference, candidate)), key=_rounding)
+
+
+def _rounding(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).eps

@@ -11,10 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from augur_model import Ops, QwenForCausalLM
-
-
-class OpFailedError(RuntimeError):
-    """An op on trial raised, or gave something else than a tensor of the right kind."""
+from augur_proof.errors import OpFailedError
 
 
 def guard_ops(model: QwenForCausalLM, ops: Ops) -> None:

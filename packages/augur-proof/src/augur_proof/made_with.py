@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from augur.devices import DTYPES, DTypeName
 from augur_proof.errors import ProofError
+from augur_proof.tolerance import DTYPES
 
 _KINDS = {
     "engine": str,
@@ -41,7 +41,7 @@ class MadeWith:
 
     engine: str
     model: str
-    dtype: DTypeName
+    dtype: str
     device: str
     attention: str
     max_new_tokens: int
@@ -55,7 +55,7 @@ class MadeWith:
         engine: str,
         model: str,
         *,
-        dtype: DTypeName,
+        dtype: str,
         device: str,
         attention: str,
         max_new_tokens: int,

@@ -7,7 +7,9 @@ attention is installed. All three are asked of the installed release.
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,8 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from augur_proof.answer import Answer
+from augur_model import QwenConfig
+from augur_proof.answer import Answer, GreedyRun
 from augur_proof.errors import ProofError
+from augur_proof.random_weights import fill_randomly
 from augur_proof.recording import Pass, Recorder
 
 RECORDED_ATTENTION = "augur_recorded_eager"
@@ -29,32 +33,80 @@ _LOADING_ERRORS = (OSError, ValueError, RuntimeError, KeyError, ImportError)
 
 
 class Referee:
-    """A checkpoint opened by transformers, with eager attention.
+    """A network of transformers, with eager attention.
 
     Args:
         model: its `...ForCausalLM`.
-        tokenizer: its tokenizer.
+        folder: of the checkpoint, for the tokenizer; None where there is none.
     """
 
-    def __init__(self, model: Any, tokenizer: Any) -> None:
+    def __init__(self, model: Any, folder: Path | None = None) -> None:
         self.model = model
-        self.tokenizer = tokenizer
+        self._folder = folder
 
     @classmethod
-    def load(cls, folder: Path, *, device: torch.device, dtype: torch.dtype) -> "Referee":
+    def load(
+        cls, folder: Path, *, dtype: torch.dtype, device: torch.device | str = "cpu"
+    ) -> "Referee":
         """Open a checkpoint folder.
 
         Raises:
             ProofError: transformers is not installed, or cannot load the folder whole.
         """
-        model = load_model(folder, device=device, dtype=dtype, attention="eager")
+        return cls(
+            aligned(load_model(folder, device=device, dtype=dtype, attention="eager")), folder
+        )
+
+    @classmethod
+    def random(
+        cls,
+        config: Mapping[str, Any],
+        dtype: torch.dtype = torch.float32,
+        *,
+        seed: int = 0,
+        embedding_scale: float = 0.1,
+    ) -> "Referee":
+        """Random weights, in the state that loading a checkpoint of this dtype gives them.
+
+        Args:
+            config: what a config.json holds.
+            dtype: of the weights.
+            seed: as `fill_randomly` takes it, and so is `embedding_scale`.
+
+        Raises:
+            ProofError: transformers is not installed.
+        """
+        model = import_transformers().AutoModelForCausalLM.from_config(
+            referee_config(config), attn_implementation="eager"
+        )
+        fill_randomly(model, seed=seed, embedding_scale=embedding_scale)
+        # Parameter by parameter: `model.to(dtype)` would round the rotary frequencies as well,
+        # which loading a checkpoint does not.
+        for parameter in model.parameters():
+            parameter.data = parameter.data.to(dtype)
+        model.config.dtype = dtype
+        return cls(model.eval().requires_grad_(False))
+
+    @cached_property
+    def config(self) -> QwenConfig:
+        """The same network as augur describes it."""
+        return QwenConfig.from_dict(self.model.config.to_dict())
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """transformers' tokenizer of the folder.
+
+        Raises:
+            ProofError: there is no folder, or transformers cannot load one from it.
+        """
+        if self._folder is None:
+            raise ProofError("this referee has no tokenizer: it was made without a folder")
         try:
-            tokenizer = import_transformers().AutoTokenizer.from_pretrained(
-                folder, local_files_only=True
+            return import_transformers().AutoTokenizer.from_pretrained(
+                self._folder, local_files_only=True
             )
         except _LOADING_ERRORS as error:
-            raise ProofError(f"{folder}: transformers cannot load it: {error}") from error
-        return cls(aligned(model), tokenizer)
+            raise ProofError(f"{self._folder}: transformers cannot load it: {error}") from error
 
     def encode(self, prompt: str) -> list[int]:
         """A prompt's ids: in the chat template, or as raw text where there is none.
@@ -74,17 +126,77 @@ class Referee:
         return input_ids
 
     @torch.inference_mode()
-    def answer(self, prompt: str, max_new_tokens: int) -> Answer:
-        """Continue a prompt with the raw argmax, up to an EOS or `max_new_tokens`."""
-        input_ids = self.encode(prompt)
-        eos_token_ids = self._eos_token_ids()
+    def logits(
+        self, token_ids: Tensor, sizes: Sequence[int] | None = None, *, logits_to_keep: int = 0
+    ) -> Tensor:
+        """All positions' logits, `[batch, length, vocab_size]`.
+
+        Args:
+            token_ids: `[batch, length]`.
+            sizes: feed pieces of so many tokens through one cache. Left out: all at once, without.
+            logits_to_keep: for this many last positions of each piece alone; 0 keeps all.
+        """
+        if sizes is None:
+            logits: Tensor = self.model(
+                token_ids, use_cache=False, logits_to_keep=logits_to_keep
+            ).logits
+            return logits
+        cache = _new_cache(self.model)
+        pieces = [
+            self.model(piece, use_cache=True, logits_to_keep=logits_to_keep, **cache).logits
+            for piece in torch.split(token_ids, list(sizes), dim=1)
+        ]
+        return torch.cat(pieces, dim=1)
+
+    @torch.inference_mode()
+    def greedy(
+        self,
+        input_ids: Sequence[int],
+        max_new_tokens: int,
+        eos_token_ids: Collection[int] | None = None,
+    ) -> GreedyRun:
+        """Continue with the raw argmax; an EOS ends it, the checkpoint's own unless others are
+        given."""
+        if eos_token_ids is None:
+            eos_token_ids = self._eos_token_ids()
         feed = self._new_sequence()
         rows = [feed(input_ids)]
-        generated_ids = [_argmax(rows[0])]
-        while len(generated_ids) < max_new_tokens and generated_ids[-1] not in eos_token_ids:
-            rows.append(feed(generated_ids[-1:]))
-            generated_ids.append(_argmax(rows[-1]))
-        return Answer(prompt, input_ids, generated_ids, torch.stack([row.cpu() for row in rows]))
+        token_ids = [_argmax(rows[0])]
+        while len(token_ids) < max_new_tokens and token_ids[-1] not in eos_token_ids:
+            rows.append(feed(token_ids[-1:]))
+            token_ids.append(_argmax(rows[-1]))
+        return GreedyRun(token_ids, torch.stack([row.cpu() for row in rows]))
+
+    def generate(self, input_ids: Sequence[int], max_new_tokens: int, **options: Any) -> GreedyRun:
+        """As `greedy`, by transformers' own `generate`, with its own loop and its own stopping.
+
+        A penalty that the checkpoint names is left out.
+
+        Args:
+            input_ids: the prompt.
+            max_new_tokens: at most.
+            options: of `generate`; `repetition_penalty=None` is the checkpoint's own.
+        """
+        given = torch.tensor([list(input_ids)], device=self.model.device)
+        output = self.model.generate(
+            given,
+            attention_mask=torch.ones_like(given),
+            max_new_tokens=max_new_tokens,
+            do_sample=False,
+            output_logits=True,
+            return_dict_in_generate=True,
+            **{
+                name: value
+                for name, value in ({"repetition_penalty": 1.0} | options).items()
+                if value is not None
+            },
+        )
+        return GreedyRun(output.sequences[0, len(input_ids) :].tolist(), torch.cat(output.logits))
+
+    def answer(self, prompt: str, max_new_tokens: int) -> Answer:
+        """Encode a prompt and continue it, up to an EOS or `max_new_tokens`."""
+        input_ids = self.encode(prompt)
+        return Answer(prompt, input_ids, *self.greedy(input_ids, max_new_tokens))
 
     @torch.inference_mode()
     def record(self, input_ids: list[int], decode_steps: int) -> list[Pass]:
@@ -102,7 +214,7 @@ class Referee:
                 token_ids = [_argmax(row)]
         return passes
 
-    def _new_sequence(self) -> Callable[[list[int]], Tensor]:
+    def _new_sequence(self) -> Callable[[Sequence[int]], Tensor]:
         """As `new_sequence`, of one row: ids -> `[vocab_size]`."""
         feed = new_sequence(self.model)
         return lambda token_ids: feed(torch.tensor([token_ids], device=self.model.device))[0]
@@ -147,6 +259,17 @@ def import_transformers() -> ModuleType:
     return transformers
 
 
+def referee_config(config: Mapping[str, Any]) -> Any:
+    """transformers' config object of what a config.json holds; raises as `import_transformers`."""
+    return import_transformers().AutoConfig.for_model(**config, attn_implementation="eager")
+
+
+def referee_modules(model_type: str) -> ModuleType:
+    """transformers' modeling file of a family; raises as `import_transformers`."""
+    import_transformers()
+    return import_module(f"transformers.models.{model_type}.modeling_{model_type}")
+
+
 def token_ids_of(rendered: Any) -> list[int]:
     """The ids of one text, whatever `apply_chat_template(..., tokenize=True)` gave.
 
@@ -161,7 +284,9 @@ def token_ids_of(rendered: Any) -> list[int]:
     return [int(token_id) for token_id in token_ids]
 
 
-def load_model(folder: Path, *, device: torch.device, dtype: torch.dtype, attention: str) -> Any:
+def load_model(
+    folder: Path, *, device: torch.device | str, dtype: torch.dtype, attention: str
+) -> Any:
     """Its `...ForCausalLM` of a checkpoint folder.
 
     Args:
@@ -198,7 +323,7 @@ def new_sequence(model: Any) -> Callable[[Tensor], Tensor]:
 
     It takes ids, `[batch, length]`, and gives the last position's logits, `[batch, vocab_size]`.
     """
-    cache = {cache_argument(model): import_transformers().DynamicCache(config=model.config)}
+    cache = _new_cache(model)
 
     def feed(token_ids: Tensor) -> Tensor:
         # The head for one position alone, as the engine asks it: a matrix product of another shape
@@ -210,9 +335,9 @@ def new_sequence(model: Any) -> Callable[[Tensor], Tensor]:
     return feed
 
 
-def cache_argument(model: Any) -> str:
-    """What the model's forward pass calls its key/value cache."""
-    parameters = inspect.signature(model.forward).parameters
+def cache_argument(module: Any) -> str:
+    """What the forward pass of a module, or of a class of them, calls its key/value cache."""
+    parameters = inspect.signature(module.forward).parameters
     return "cache" if "cache" in parameters else "past_key_values"
 
 
@@ -226,6 +351,11 @@ def aligned(model: Any) -> Any:
         if parameter.data_ptr() % _ALIGNMENT_BYTES:
             parameter.data = parameter.data.clone()
     return model
+
+
+def _new_cache(model: Any) -> dict[str, Any]:
+    """An empty cache, under the name by which a forward pass takes it."""
+    return {cache_argument(model): import_transformers().DynamicCache(config=model.config)}
 
 
 def _argmax(row: Tensor) -> int:

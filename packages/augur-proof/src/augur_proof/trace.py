@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from augur_gen import StaticKVCache
 from augur_model import Linear, QwenForCausalLM, RMSNorm
+from augur_proof.candidate import Candidate
 from augur_proof.difference import Difference, difference
 from augur_proof.errors import ProofError
 from augur_proof.points import (
@@ -49,11 +50,11 @@ class Finding:
     difference: Difference
 
 
-def trace(model: QwenForCausalLM, passes: list[Pass], tolerance: Tolerance) -> list[Finding]:
+def trace(candidate: Candidate, passes: list[Pass], tolerance: Tolerance) -> list[Finding]:
     """Run augur's network over the tokens of the reference's passes, and compare at every point.
 
     Args:
-        model: with the ops that are on trial; as before when done.
+        candidate: what is on trial; as before when done.
         passes: what the reference computed, in order.
         tolerance: for one op on equal inputs.
 
@@ -63,6 +64,7 @@ def trace(model: QwenForCausalLM, passes: list[Pass], tolerance: Tolerance) -> l
     Raises:
         ProofError: the networks do not have the same modules and shapes.
     """
+    model = candidate.model
     num_tokens = sum(len(one.token_ids) for one in passes)
     cache = StaticKVCache.for_model(model, num_tokens)
     tracer = _Tracer(model, tolerance)

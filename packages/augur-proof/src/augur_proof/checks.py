@@ -1,66 +1,38 @@
-"""What equal means: to the bit where the arithmetic is the same, else within a tolerance."""
+"""What a test asks of two tensors: equality, a tolerance, or the noise that a dtype explains."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+from augur_proof.difference import difference
+from augur_proof.errors import ComparisonError
+from augur_proof.tolerance import EXACT, Tolerance
 
 
-class ComparisonError(AssertionError):
-    """Two results that should agree do not."""
+class Outputs(NamedTuple):
+    """The same computation by both sides, as the checks take it: `check_same_bits(*outputs)`."""
 
-
-@dataclass(frozen=True)
-class Tolerance:
-    """How far a value may lie from the expected one.
-
-    Attributes:
-        atol: in units of the value.
-        rtol: share of the expected value.
-        peak_share: share of the largest expected value of all.
-    """
-
-    atol: float
-    rtol: float = 0.0
-    peak_share: float = 0.0
-
-
-# One op computed another way: the order of a few float32 sums differs, and the result is rounded
-# once to the dtype.
-ONE_OP = {
-    torch.float32: Tolerance(1e-5, 1.3e-6),
-    torch.float16: Tolerance(1e-3, 1e-3),
-    torch.bfloat16: Tolerance(1e-3, 1.6e-2),
-}
-
-# The whole model along another path (fused attention, a cache, chunks): the matrix library sees
-# other shapes and sums in another order in every layer, and each layer builds on the one before.
-# In bfloat16, with 8 bits of mantissa, that noise goes with the largest logits, so their size sets
-# the measure.
-WHOLE_MODEL = {
-    torch.float32: Tolerance(1e-4, 1e-4),
-    torch.float16: Tolerance(5e-3, 5e-3),
-    torch.bfloat16: Tolerance(1e-2, peak_share=0.03),
-}
+    found: Tensor
+    expected: Tensor
 
 
 def check_same_bits(found: Tensor, expected: Tensor) -> None:
     """Raise `ComparisonError` unless dtype, shape and every value are the same."""
-    _check_comparable(found, expected)
-    if not torch.equal(found, expected):
-        raise ComparisonError(_largest_difference(found, expected))
+    check_close(found, expected, EXACT)
 
 
 def check_close(found: Tensor, expected: Tensor, tolerance: Tolerance) -> None:
-    """Raise `ComparisonError` unless every value lies within `tolerance` of the expected one."""
+    """Raise `ComparisonError` unless every value lies within `tolerance` of the expected one.
+
+    Raises:
+        ComparisonError: one does not, or dtype or shape are others.
+        ValueError: from what was expected nothing can be told.
+    """
     _check_comparable(found, expected)
-    magnitude = expected.float().abs()
-    allowed = tolerance.atol + tolerance.rtol * magnitude
-    allowed += tolerance.peak_share * magnitude.max()
-    if not ((found.float() - expected.float()).abs() <= allowed).all():
-        raise ComparisonError(f"{_largest_difference(found, expected)}; allowed: {tolerance}")
+    came_to = difference(found, expected, tolerance)
+    if not came_to.held:
+        raise ComparisonError(f"{came_to}; allowed: {tolerance}")
 
 
 def check_same_up_to_noise(found: Tensor, expected: Tensor, oracle: Tensor) -> None:
@@ -116,13 +88,3 @@ def _check_comparable(found: Tensor, expected: Tensor) -> None:
     # Nothing can be told from infinities and NaN, or from an output that is zero throughout.
     if not torch.isfinite(expected).all() or not expected.any():
         raise ValueError("the expected values are not finite, or all zero: a faulty test")
-
-
-def _largest_difference(found: Tensor, expected: Tensor) -> str:
-    difference = (found.float() - expected.float()).abs()
-    place = torch.unravel_index(difference.argmax(), difference.shape)
-    index = tuple(int(axis) for axis in place)
-    return (
-        f"{int((found != expected).sum())} of {found.numel()} values differ, most at {index}: "
-        f"found {float(found[index])}, expected {float(expected[index])}"
-    )

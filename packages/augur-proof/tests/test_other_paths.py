@@ -4,26 +4,32 @@ What they are held to is the eager model without a cache, which equals transform
 """
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 from torch import Tensor
 
-from augur_gen import StopConditions, generate
+from augur_gen import CachedSteps, StaticKVCache, Steps, UncachedSteps
 from augur_model import EAGER, SDPA, Ops, QwenForCausalLM
 from augur_model.ops import eager_attention
-from candidate import candidate_logits, with_ops
-from comparison import (
+from augur_proof import (
     DTYPES,
+    KINDS,
     WHOLE_MODEL,
+    Candidate,
     ComparisonError,
+    NewSteps,
     check_close,
     check_same_up_to_noise,
+    random_token_ids,
+    tiny_pair,
 )
-from tiny_pairs import TINY_CONFIGS, random_token_ids, tiny_pair
 
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
-each_config = pytest.mark.parametrize("name", TINY_CONFIGS)
+pytest.importorskip("transformers")
+
+each_dtype = pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+each_kind = pytest.mark.parametrize("kind", KINDS)
 each_path = pytest.mark.parametrize(
     ("ops", "sizes"),
     [
@@ -38,33 +44,44 @@ each_path = pytest.mark.parametrize(
 
 
 @each_dtype
-@each_config
+@each_kind
 @each_path
 def test_logits_stay_within_tolerance_and_float32_prefers_the_same_tokens(
-    ops: Ops, sizes: tuple[int, ...] | None, name: str, dtype: torch.dtype
+    ops: Ops, sizes: tuple[int, ...] | None, kind: str, dtype: torch.dtype
 ) -> None:
-    reference = tiny_pair(name, dtype).candidate
+    reference = tiny_pair(kind, dtype).candidate
     token_ids = random_token_ids(2, 39)
-    found = candidate_logits(with_ops(reference, ops), token_ids, sizes)
-    expected = candidate_logits(reference, token_ids)
+    found = reference.with_ops(ops).logits(token_ids, sizes)
+    expected = reference.logits(token_ids)
     check_close(found, expected, WHOLE_MODEL[dtype])
     if dtype == torch.float32:
         assert torch.equal(found.argmax(-1), expected.argmax(-1))
 
 
-@pytest.mark.parametrize("name", ["untied", "tied"])
+def uncached(model: QwenForCausalLM, capacity: int) -> Steps:  # noqa: ARG001
+    return UncachedSteps(model)
+
+
+def in_chunks(chunk_size: int | None, model: QwenForCausalLM, capacity: int) -> Steps:
+    return CachedSteps(model, StaticKVCache.for_model(model, capacity), chunk_size=chunk_size)
+
+
+@pytest.mark.parametrize(
+    "new_steps",
+    [uncached, *(partial(in_chunks, size) for size in (None, 1, 5))],
+    ids=["uncached", "cached", "token by token", "chunks of 5"],
+)
+@pytest.mark.parametrize("kind", ["untied", "tied"])
 @pytest.mark.parametrize("ops", [EAGER, SDPA], ids=["eager", "sdpa"])
-def test_greedy_tokens_in_float32_are_those_of_the_uncached_reference(ops: Ops, name: str) -> None:
-    reference = tiny_pair(name, torch.float32).candidate
-    model = with_ops(reference, ops)
-    stop = StopConditions(max_new_tokens=24)
+def test_greedy_tokens_in_float32_are_those_of_the_uncached_reference(
+    ops: Ops, kind: str, new_steps: NewSteps
+) -> None:
+    reference = replace(tiny_pair(kind, torch.float32).candidate, new_steps=uncached)
+    candidate = replace(reference.with_ops(ops), new_steps=new_steps)
     for prompt in random_token_ids(3, 19).tolist():
-        expected = generate(reference, prompt, stop, use_cache=False).run().token_ids
+        expected = reference.greedy(prompt, 24).token_ids
         assert len(set(expected)) > 2
-        for chunk_size in (None, 1, 5):
-            cached = generate(model, prompt, stop, chunk_size=chunk_size).run().token_ids
-            assert cached == expected
-        assert generate(model, prompt, stop, use_cache=False).run().token_ids == expected
+        assert candidate.greedy(prompt, 24).token_ids == expected
 
 
 class TestBfloat16CachedAgainstUncached:
@@ -76,14 +93,14 @@ class TestBfloat16CachedAgainstUncached:
 
     def _logits(self, ops: Ops) -> tuple[Tensor, Tensor, Tensor]:
         """Cached and uncached in bfloat16, and uncached in float32: `[8, 39, 128]`."""
-        uncached = tiny_pair("untied", torch.bfloat16).candidate
-        in_float32 = QwenForCausalLM(uncached.config)
-        in_float32.load_state_dict(uncached.state_dict())
+        in_bfloat16 = tiny_pair("untied", torch.bfloat16).candidate
+        in_float32 = QwenForCausalLM(in_bfloat16.model.config)
+        in_float32.load_state_dict(in_bfloat16.model.state_dict())
         token_ids = random_token_ids(8, 39)
         return (
-            candidate_logits(with_ops(uncached, ops), token_ids, (3, *(1,) * 36)),
-            candidate_logits(uncached, token_ids),
-            candidate_logits(in_float32, token_ids),
+            in_bfloat16.with_ops(ops).logits(token_ids, (3, *(1,) * 36)),
+            in_bfloat16.logits(token_ids),
+            Candidate(in_float32).logits(token_ids),
         )
 
     # With sdpa as well, since a CPU without native bfloat16 may sum a row in the same order
@@ -93,8 +110,8 @@ class TestBfloat16CachedAgainstUncached:
         check_same_up_to_noise(*self._logits(ops))
 
     def test_the_noise_is_put_to_use(self) -> None:
-        cached, uncached, _ = self._logits(SDPA)
-        assert not torch.equal(cached.argmax(-1), uncached.argmax(-1))
+        cached, plain, _ = self._logits(SDPA)
+        assert not torch.equal(cached.argmax(-1), plain.argmax(-1))
 
     def test_a_decode_step_that_does_not_see_its_own_token_differs_beyond_it(self) -> None:
         def blind(

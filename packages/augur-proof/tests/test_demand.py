@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from augur_proof.demand import one_op_demand, whole_model_demand
-from augur_proof.made_with import MadeWith
-from augur_proof.tolerance import EXACT, Tolerance
+from augur_proof import EXACT, MadeWith, Tolerance, one_op_demand, whole_model_demand
 
 TRUTH = MadeWith.here(
     "transformers", "a/model", dtype="float32", device="cpu", attention="eager", max_new_tokens=1
