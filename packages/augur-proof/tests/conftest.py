@@ -1,13 +1,13 @@
 """One thread for all, and the checkpoint that most tests open."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from augur_proof import Candidate, write_tiny_checkpoint
+from augur_proof import Candidate, GreedyRun, Referee, write_tiny_checkpoint
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -37,3 +37,29 @@ def make_candidate(tmp_path: Path) -> Callable[..., Candidate]:
         )
 
     return make
+
+
+@pytest.fixture(scope="session")
+def generate() -> Callable[..., GreedyRun]:
+    """transformers' own `generate`: its loop and its stopping, in place of the referee's.
+
+    A penalty that the checkpoint names is left out, unless `repetition_penalty` is None.
+    """
+
+    def run(
+        referee: Referee, input_ids: Sequence[int], max_new_tokens: int, **options: Any
+    ) -> GreedyRun:
+        given = torch.tensor([list(input_ids)])
+        options = {"repetition_penalty": 1.0} | options
+        output = referee.model.generate(
+            given,
+            attention_mask=torch.ones_like(given),
+            max_new_tokens=max_new_tokens,
+            do_sample=False,
+            output_logits=True,
+            return_dict_in_generate=True,
+            **{name: value for name, value in options.items() if value is not None},
+        )
+        return GreedyRun(output.sequences[0, len(input_ids) :].tolist(), torch.cat(output.logits))
+
+    return run

@@ -5,14 +5,10 @@ import torch
 
 from augur_model import EAGER
 from augur_proof import (
-    ATTENTION_TWINS,
     DTYPES,
     LOW_BIT_TWINS,
-    MLP_TWINS,
-    NORM_TWINS,
     ONE_OP,
     PREFILL_TWINS,
-    ROTATION_TWINS,
     ComparisonError,
     attention_outputs,
     block_outputs,
@@ -26,6 +22,7 @@ from augur_proof import (
     rotated_heads,
     tiny_config,
 )
+from augur_proof.broken_twins import ATTENTION_TWINS, MLP_TWINS, NORM_TWINS, ROTATION_TWINS
 
 pytest.importorskip("transformers")
 

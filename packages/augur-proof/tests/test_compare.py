@@ -12,9 +12,8 @@ from augur_proof import (
     ProofError,
     Tolerance,
     compare,
-    first_parting,
-    kl_divergence,
 )
+from augur_proof.compare import first_parting, kl_divergence
 
 TO_THE_BIT = Demand(EXACT, near_ties_may_part=False)
 

@@ -6,7 +6,7 @@ import pytest
 
 from augur_proof import EXACT, MadeWith, Tolerance, one_op_demand, whole_model_demand
 
-TRUTH = MadeWith.here(
+TRUTH = MadeWith(
     "transformers", "a/model", dtype="float32", device="cpu", attention="eager", max_new_tokens=1
 )
 FLOAT32, FLOAT16 = Tolerance(1e-4, 1e-4), Tolerance(5e-3, 5e-3)

@@ -18,7 +18,7 @@ from augur_proof import (
     write_ground_truth,
 )
 
-MADE_WITH = MadeWith.here(
+MADE_WITH = MadeWith(
     "transformers", "a/model", dtype="float32", device="cpu", attention="eager", max_new_tokens=2
 )
 ANSWERS = [

@@ -26,7 +26,7 @@ from augur_tok import Tokenizer
 pytest.importorskip("transformers")
 
 PROMPTS = ["Why is the sky blue?", "¿Por qué?", "你好 🙂"]
-SETTING = MadeWith.here(
+SETTING = MadeWith(
     "transformers", "tiny", dtype="float32", device="cpu", attention="eager", max_new_tokens=6
 )
 TO_THE_BIT = whole_model_demand(SETTING, SETTING)

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from augur_proof import ProofError, Referee, write_tiny_checkpoint
-from augur_proof.referee import cache_argument, token_ids_of
+from augur_proof.transformers_api import cache_argument, token_ids_of
 
 transformers = pytest.importorskip("transformers")
 
@@ -66,9 +66,9 @@ def test_without_a_chat_template_a_prompt_is_raw_text(tmp_path):
         base.encode("")
 
 
-def test_its_tokens_are_those_of_transformers_own_greedy_generation(referee):
+def test_its_tokens_are_those_of_transformers_own_greedy_generation(referee, generate):
     answer = referee.answer("Why is the sky blue?", 12)
-    token_ids, logits = referee.generate(answer.input_ids, 12)
+    token_ids, logits = generate(referee, answer.input_ids, 12)
     assert token_ids == answer.generated_ids
     assert torch.equal(logits, answer.logits)
 

@@ -12,14 +12,10 @@ from augur_gen import StaticKVCache
 from augur_model import EAGER, SDPA, DecoderLayer, Ops
 from augur_model.ops import apply_rope
 from augur_proof import (
-    ATTENTION_TWINS,
     EXACT,
     LONG_KINDS,
-    MLP_TWINS,
-    NORM_TWINS,
     ONE_OP,
     PREFILL_TWINS,
-    ROTATION_TWINS,
     Candidate,
     Finding,
     OpFailedError,
@@ -30,7 +26,7 @@ from augur_proof import (
     tiny_config,
     trace,
 )
-from augur_proof.points import compared_modules
+from augur_proof.broken_twins import ATTENTION_TWINS, MLP_TWINS, NORM_TWINS, ROTATION_TWINS
 
 pytest.importorskip("transformers")
 
@@ -245,7 +241,7 @@ def test_the_model_is_as_before_after_a_trace(candidate: Candidate, passes: list
     ops = candidate.model.ops
     trace(candidate, passes, EXACT)
     assert candidate.model.ops is ops
-    for _, module in compared_modules(candidate.model):
+    for module in candidate.model.modules():
         assert not module._forward_hooks
         assert not module._forward_pre_hooks
 

@@ -1,9 +1,7 @@
-"""Deliberately broken implementations: what the comparisons exist to catch.
-
-Each has the arguments of the op whose place it takes.
-"""
+"""Deliberately broken implementations: what the comparisons exist to catch."""
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,10 +12,6 @@ from augur_model.ops import apply_rope, causal_mask, eager_attention, rms_norm, 
 from augur_proof.checks import check_close
 from augur_proof.errors import ComparisonError
 from augur_proof.tolerance import EXACT, Tolerance
-
-
-def _epsilon_of_1e_5(hidden_states: Tensor, weight: Tensor, _: float) -> Tensor:
-    return rms_norm(hidden_states, weight, 1e-5)
 
 
 def _weight_before_rounding(hidden_states: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -33,41 +27,21 @@ def _interleaved_rotation(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.stack((even * cos - odd * sin, odd * cos + even * sin), dim=-1).flatten(-2)
 
 
-def _backward_rotation(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    return apply_rope(heads, cos, -sin)
+def _tiled_heads(query: Tensor, key: Tensor, value: Tensor, *how: Any) -> Tensor:
+    tiles = (1, query.shape[1] // key.shape[1], 1, 1)
+    return eager_attention(query, key.repeat(tiles), value.repeat(tiles), *how)
 
 
-def _tiled_heads(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float
-) -> Tensor:
-    groups = query.shape[1] // key.shape[1]
-    key, value = key.repeat(1, groups, 1, 1), value.repeat(1, groups, 1, 1)
-    return eager_attention(query, key, value, mask, scale)
+def _masked_up_to(offset: int) -> Ops:
+    """Each query sees one token more than it should with 1, one fewer with -1."""
 
+    def attention(query: Tensor, key: Tensor, value: Tensor, _: Any, scale: float) -> Tensor:
+        query_length, key_length = query.shape[2], key.shape[2]
+        everything = torch.ones(query_length, key_length, dtype=torch.bool, device=query.device)
+        mask = everything.tril(key_length - query_length + offset)
+        return eager_attention(query, key, value, mask, scale)
 
-def _sees_one_token_ahead(
-    query: Tensor, key: Tensor, value: Tensor, _: Tensor | None, scale: float
-) -> Tensor:
-    return eager_attention(query, key, value, _mask_up_to(1, query, key), scale)
-
-
-def _misses_its_own_token(
-    query: Tensor, key: Tensor, value: Tensor, _: Tensor | None, scale: float
-) -> Tensor:
-    return eager_attention(query, key, value, _mask_up_to(-1, query, key), scale)
-
-
-def _mask_up_to(offset: int, query: Tensor, key: Tensor) -> Tensor:
-    """Causal with an offset of 0; each query sees one token more or fewer with 1 or -1."""
-    query_length, key_length = query.shape[2], key.shape[2]
-    everything = torch.ones(query_length, key_length, dtype=torch.bool)
-    return everything.tril(key_length - query_length + offset)
-
-
-def _scores_of_twice_the_scale(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float
-) -> Tensor:
-    return eager_attention(query, key, value, mask, 2 * scale)
+    return replace(EAGER, attention=attention)
 
 
 def _softmax_in_the_input_dtype(
@@ -83,38 +57,39 @@ def _softmax_in_the_input_dtype(
     return (weights / weights.sum(-1, keepdim=True)) @ value
 
 
-def _gate_and_up_swapped(gate: Tensor, up: Tensor) -> Tensor:
-    return swiglu(up, gate)
-
-
-def _gelu_gate(gate: Tensor, up: Tensor) -> Tensor:
-    return functional.gelu(gate) * up
-
-
-def _biases_forgotten(hidden_states: Tensor, weight: Tensor, _: Tensor | None) -> Tensor:
-    return functional.linear(hidden_states, weight)
-
-
-NORM_TWINS = {"epsilon 1e-5": replace(EAGER, rms_norm=_epsilon_of_1e_5)}
+NORM_TWINS = {
+    "epsilon 1e-5": replace(
+        EAGER, rms_norm=lambda inputs, weight, _: rms_norm(inputs, weight, 1e-5)
+    )
+}
 
 ROTATION_TWINS = {
     "rotation interleaved": replace(EAGER, apply_rope=_interleaved_rotation),
-    "rotation backwards": replace(EAGER, apply_rope=_backward_rotation),
+    "rotation backwards": replace(
+        EAGER, apply_rope=lambda heads, cos, sin: apply_rope(heads, cos, -sin)
+    ),
 }
 
 ATTENTION_TWINS = {
     "heads tiled": replace(EAGER, attention=_tiled_heads),
-    "own token not seen": replace(EAGER, attention=_misses_its_own_token),
-    "scale doubled": replace(EAGER, attention=_scores_of_twice_the_scale),
-    "biases forgotten": replace(EAGER, linear=_biases_forgotten),
+    "own token not seen": _masked_up_to(-1),
+    "scale doubled": replace(
+        EAGER,
+        attention=lambda query, key, value, mask, scale: eager_attention(
+            query, key, value, mask, 2 * scale
+        ),
+    ),
+    "biases forgotten": replace(
+        EAGER, linear=lambda inputs, weight, _: functional.linear(inputs, weight)
+    ),
 }
 
-PREFILL_TWINS = {"next token seen": replace(EAGER, attention=_sees_one_token_ahead)}
+PREFILL_TWINS = {"next token seen": _masked_up_to(1)}
 """Invisible in a decode step, where there is no next token."""
 
 MLP_TWINS = {
-    "gate and up swapped": replace(EAGER, swiglu=_gate_and_up_swapped),
-    "gelu for silu": replace(EAGER, swiglu=_gelu_gate),
+    "gate and up swapped": replace(EAGER, swiglu=lambda gate, up: swiglu(up, gate)),
+    "gelu for silu": replace(EAGER, swiglu=lambda gate, up: functional.gelu(gate) * up),
 }
 
 LOW_BIT_TWINS = {
@@ -124,6 +99,7 @@ LOW_BIT_TWINS = {
 """Differ from the reference in the last bits of half precision, and in no more."""
 
 DECODE_TWINS: dict[str, Ops] = {**NORM_TWINS, **ROTATION_TWINS, **ATTENTION_TWINS, **MLP_TWINS}
+"""All that show in a prefill and in a decode step."""
 
 
 def check_both_fail(found: Tensor, expected: Tensor, tolerance: Tolerance) -> None:

@@ -35,29 +35,6 @@ def check_close(found: Tensor, expected: Tensor, tolerance: Tolerance) -> None:
         raise ComparisonError(f"{came_to}; allowed: {tolerance}")
 
 
-def check_same_up_to_noise(found: Tensor, expected: Tensor, oracle: Tensor) -> None:
-    """Raise `ComparisonError` where `found` prefers another token for more than noise.
-
-    The noise is the largest error of `expected` itself against `oracle`, the same computed in
-    float32. It may lift one token and lower the other, so a gap of twice the noise can close.
-
-    Args:
-        found: logits `[batch, length, vocab_size]`.
-        expected: the same along the plain path, in the same dtype.
-        oracle: as `expected`, in float32.
-    """
-    _check_comparable(found, expected)
-    noise = (expected.float() - oracle).abs().max()
-    best, second = oracle.topk(2, dim=-1).values.unbind(-1)
-    differs = found.float().argmax(-1) != expected.float().argmax(-1)
-    beyond = differs & (best - second > 2 * noise)
-    if beyond.any():
-        raise ComparisonError(
-            f"{int(differs.sum())} tokens of {differs.numel()} differ, {int(beyond.sum())} of them "
-            f"where the two best logits are further apart than twice the noise, {float(noise)}"
-        )
-
-
 def check_within_budget(found: Tensor, plain: Tensor, oracle: Tensor) -> None:
     """Raise `ComparisonError` if `found` errs more than its dtype explains.
 

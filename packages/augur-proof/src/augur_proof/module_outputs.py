@@ -16,7 +16,6 @@ from augur_model import (
     MLP,
     Attention,
     DecoderLayer,
-    KVCache,
     Ops,
     QwenConfig,
     RMSNorm,
@@ -24,7 +23,12 @@ from augur_model import (
 )
 from augur_proof.checks import Outputs
 from augur_proof.random_weights import fill_randomly
-from augur_proof.referee import cache_argument, import_transformers, referee_config, referee_modules
+from augur_proof.transformers_api import (
+    cache_argument,
+    config_object,
+    family_modules,
+    import_transformers,
+)
 
 Config = Mapping[str, Any]
 """What a config.json holds, as `tiny_config` gives it."""
@@ -45,7 +49,7 @@ def hidden_states(
 
 def norm_outputs(inputs: Tensor, weight: Tensor, eps: float = 1e-6, ops: Ops = EAGER) -> Outputs:
     """RMSNorm of `inputs` `[..., width]`."""
-    referee = referee_modules("qwen2").Qwen2RMSNorm(weight.shape[0], eps=eps)
+    referee = family_modules("qwen2").Qwen2RMSNorm(weight.shape[0], eps=eps)
     candidate = RMSNorm(weight.shape[0], eps)
     candidate.weight.data = referee.weight.data = weight
     return Outputs(candidate(inputs, ops), referee(inputs).detach())
@@ -60,16 +64,14 @@ def rotary_tables(config: Config, positions: Tensor, dtype: torch.dtype) -> tupl
 
 def rotated_heads(heads: Tensor, cos: Tensor, sin: Tensor, ops: Ops = EAGER) -> Outputs:
     """`heads` `[batch, num_heads, length, head_dim]`, rotated."""
-    expected, _ = referee_modules("qwen2").apply_rotary_pos_emb(heads, heads, cos, sin)
+    expected, _ = family_modules("qwen2").apply_rotary_pos_emb(heads, heads, cos, sin)
     return Outputs(ops.apply_rope(heads, cos, sin), expected)
 
 
 def mlp_outputs(config: Config, inputs: Tensor, ops: Ops = EAGER) -> Outputs:
     """The MLP on `inputs` `[batch, length, hidden]`."""
     candidate = MLP(QwenConfig.from_dict(config))
-    referee = _same_weights(
-        candidate, _referee_class(config, "MLP")(referee_config(config)), inputs
-    )
+    referee = _referee_twin(candidate, config, inputs.dtype)
     return Outputs(candidate(inputs, ops), referee(inputs))
 
 
@@ -80,80 +82,66 @@ def attention_outputs(
 
     With `sizes`, fed in pieces of that many positions through a cache.
     """
-    return _attending_outputs(Attention, config, inputs, ops, sizes)
+    return _attending(Attention(QwenConfig.from_dict(config), 0), config, inputs, ops, sizes)
 
 
 def block_outputs(
     config: Config, inputs: Tensor, ops: Ops = EAGER, sizes: Sequence[int] | None = None
 ) -> Outputs:
     """A decoder block; arguments as of `attention_outputs`."""
-    return _attending_outputs(DecoderLayer, config, inputs, ops, sizes)
+    return _attending(DecoderLayer(QwenConfig.from_dict(config), 0), config, inputs, ops, sizes)
 
 
 @torch.inference_mode()
-def _attending_outputs(
-    kind: type[Attention | DecoderLayer],
-    config: Config,
-    inputs: Tensor,
-    ops: Ops,
-    sizes: Sequence[int] | None,
+def _attending(
+    candidate: nn.Module, config: Config, inputs: Tensor, ops: Ops, sizes: Sequence[int] | None
 ) -> Outputs:
-    ours, theirs = QwenConfig.from_dict(config), referee_config(config)
-    candidate = kind(ours, 0)
-    referee = _referee_class(config, kind.__name__)(theirs, layer_idx=0)
-    _same_weights(candidate, referee, inputs)
-    batch, length, _ = inputs.shape
-    cache: KVCache | None = None
-    referee_cache = None
+    referee = _referee_twin(candidate, config, inputs.dtype, layer_idx=0)
+    (batch, length, _), dtype = inputs.shape, inputs.dtype
+    cache, their_cache = None, None
     if sizes is not None:
-        referee_cache = import_transformers().DynamicCache(config=theirs)
-        cache = StaticKVCache(
-            ours, length + 3, batch_size=batch, dtype=inputs.dtype, device=inputs.device
-        )
+        ours = QwenConfig.from_dict(config)
+        cache = StaticKVCache(ours, length + 3, batch_size=batch, dtype=dtype, device="cpu")
+        their_cache = import_transformers().DynamicCache(config=config_object(config))
     cache_name = cache_argument(_referee_class(config, "ForCausalLM"))
     found, expected, past = [], [], 0
     for piece in torch.split(inputs, list(sizes or [length]), dim=1):
-        positions = torch.arange(past, past + piece.shape[1])[None]
+        end = past + piece.shape[1]
         # Both sides get the referee's tables: here attention alone is compared.
-        cos, sin = _referee_tables(config, positions, piece.dtype)
-        found.append(candidate(piece, cos, sin, None, cache, ops))
+        tables = _referee_tables(config, torch.arange(past, end)[None], dtype)
+        found.append(candidate(piece, *tables, None, cache, ops))
+        lowest = torch.full((end - past, end), torch.finfo(dtype).min, dtype=dtype)
         output = referee(
             hidden_states=piece,
-            position_embeddings=(cos, sin),
-            attention_mask=_additive_mask(piece.shape[1], past, inputs.dtype),
-            **{cache_name: referee_cache},
+            position_embeddings=tables,
+            attention_mask=lowest.triu(past + 1)[None, None],  # 0 where a query may look
+            **{cache_name: their_cache},
         )
         expected.append(output[0] if isinstance(output, tuple) else output)
-        past += piece.shape[1]
+        past = end
         if cache is not None:
             cache.advance(piece.shape[1])
     return Outputs(torch.cat(found, dim=1), torch.cat(expected, dim=1))
 
 
+def _referee_tables(config: Config, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    module = _referee_class(config, "RotaryEmbedding")(config_object(config))
+    # Of its first argument, the referee looks at dtype and device alone.
+    cos, sin = module(torch.empty(0, dtype=dtype), positions)
+    return cos, sin
+
+
+def _referee_twin(candidate: nn.Module, config: Config, dtype: torch.dtype, **more: Any) -> Any:
+    """transformers' module of the same kind, and random weights of this dtype for both."""
+    referee = _referee_class(config, type(candidate).__name__)(config_object(config), **more)
+    fill_randomly(referee, seed=1)
+    # These modules hold no rotary frequencies, so `to` rounds weights alone.
+    referee.to(dtype).requires_grad_(False)
+    candidate.to(dtype).load_state_dict(referee.state_dict())
+    return referee
+
+
 def _referee_class(config: Config, name: str) -> Any:
     """transformers' class of the config's family: "MLP" -> `Qwen2MLP`."""
     family: str = config["model_type"]
-    return getattr(referee_modules(family), f"{family.capitalize()}{name}")
-
-
-def _referee_tables(config: Config, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    # Of its first argument, the referee looks at dtype and device alone.
-    tables: tuple[Tensor, Tensor] = _referee_class(config, "RotaryEmbedding")(
-        referee_config(config)
-    )(torch.empty(0, dtype=dtype), positions)
-    return tables
-
-
-def _additive_mask(length: int, past: int, dtype: torch.dtype) -> Tensor:
-    """`[1, 1, length, past + length]`: 0 where a query may look, else the dtype's lowest number."""
-    lowest = torch.full((length, past + length), torch.finfo(dtype).min, dtype=dtype)
-    return lowest.triu(past + 1)[None, None]
-
-
-def _same_weights(candidate: nn.Module, referee: nn.Module, inputs: Tensor) -> nn.Module:
-    """Random ones of the inputs' dtype, for both; gives the referee's module."""
-    fill_randomly(referee, seed=1)
-    # These modules hold no rotary frequencies, so `to` rounds weights alone.
-    referee.to(inputs.dtype).requires_grad_(False)
-    candidate.to(inputs.dtype).load_state_dict(referee.state_dict())
-    return referee
+    return getattr(family_modules(family), f"{family.capitalize()}{name}")

@@ -12,19 +12,12 @@ from augur_proof.ground_truth import GroundTruth
 from augur_proof.made_with import MadeWith
 from augur_proof.referee import Referee
 
-Progress = Callable[[str, int, int], None]
+Progress = Callable[[str, int, int], object]
 """Told of a stage, and how much of how much of it is done."""
 
 
-def no_progress(stage: str, done: int, total: int) -> None:
-    """Tell nobody."""
-
-
 def record_truth(
-    referee: Referee,
-    prompts: list[str],
-    made_with: MadeWith,
-    progress: Progress = no_progress,
+    referee: Referee, prompts: list[str], made_with: MadeWith, progress: Progress | None = None
 ) -> GroundTruth:
     """The referee's answers, the logits of every step included.
 
@@ -37,17 +30,15 @@ def record_truth(
     Raises:
         ProofError: a prompt cannot be encoded, or is too long.
     """
+    num_new = made_with.max_new_tokens
     # All before the first is answered: that takes minutes.
     for number, prompt in enumerate(prompts, start=1):
-        num_tokens = len(referee.encode(prompt))
-        check_fits(
-            referee.config, f"prompt {number}", num_tokens, made_with.max_new_tokens, "new tokens"
-        )
-    answers = []
-    for done, prompt in enumerate(prompts):
-        progress("transformers", done, len(prompts))
-        answers.append(referee.answer(prompt, made_with.max_new_tokens))
-    progress("transformers", len(prompts), len(prompts))
+        check_fits(referee.config, f"prompt {number}", len(referee.encode(prompt)), num_new)
+    answers: list[Answer] = []
+    for prompt in prompts:
+        _tell(progress, "transformers", len(answers), len(prompts))
+        answers.append(referee.answer(prompt, num_new))
+    _tell(progress, "transformers", len(prompts), len(prompts))
     return GroundTruth(made_with, answers)
 
 
@@ -58,7 +49,7 @@ def check(
     *,
     encode: Callable[[str], list[int]],
     eos_token_ids: Collection[int],
-    progress: Progress = no_progress,
+    progress: Progress | None = None,
 ) -> list[Comparison]:
     """The candidate's answers to the truth's prompts, each compared and let go.
 
@@ -76,26 +67,26 @@ def check(
     Raises:
         ProofError: the truth is not for this model.
     """
-    found = []
-    max_new_tokens = truth.made_with.max_new_tokens
-    for done, expected in enumerate(truth.answers):
-        progress("augur", done, len(truth.answers))
-        input_ids, config = expected.input_ids, candidate.model.config
+    config, num_new = candidate.model.config, truth.made_with.max_new_tokens
+    found: list[Comparison] = []
+    for expected in truth.answers:
+        _tell(progress, "augur", len(found), len(truth.answers))
+        input_ids = expected.input_ids
         if max(input_ids) >= config.vocab_size:
             raise ProofError(
                 f"the truth has token {max(input_ids)}, and the vocabulary ends at "
                 f"{config.vocab_size - 1}: it is another model's"
             )
-        check_fits(config, f"prompt {done + 1}", len(input_ids), max_new_tokens, "new tokens")
-        run = candidate.greedy(input_ids, max_new_tokens, eos_token_ids)
+        check_fits(config, f"prompt {len(found) + 1}", len(input_ids), num_new)
+        run = candidate.greedy(input_ids, num_new, eos_token_ids)
         ours = Answer(expected.prompt, encode(expected.prompt), *run)
         found.append(compare(expected, ours, demand))
-    progress("augur", len(truth.answers), len(truth.answers))
+    _tell(progress, "augur", len(found), len(truth.answers))
     return found
 
 
 def check_fits(
-    config: QwenConfig, what: str, num_prompt_tokens: int, num_more: int, more: str
+    config: QwenConfig, what: str, num_prompt_tokens: int, num_more: int, more: str = "new tokens"
 ) -> None:
     """Raise `ProofError` where the tokens are more than the model's positions."""
     wanted, limit = num_prompt_tokens + num_more, config.num_positions
@@ -104,3 +95,8 @@ def check_fits(
             f"{what} has {num_prompt_tokens} tokens and {num_more} {more} follow: {wanted}, but "
             f"the model has {limit} positions. Ask for fewer"
         )
+
+
+def _tell(progress: Progress | None, stage: str, done: int, total: int) -> None:
+    if progress is not None:
+        progress(stage, done, total)

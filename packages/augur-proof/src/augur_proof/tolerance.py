@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-DTYPES: Mapping[str, torch.dtype] = MappingProxyType(
+DTypeName = Literal["float32", "bfloat16", "float16"]
+
+DTYPES: Mapping[DTypeName, torch.dtype] = MappingProxyType(
     {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 )
 """What a proof can be carried out in, under the names that files and users give them."""
