@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import torch
+from comparison import WHOLE_MODEL, ComparisonError, check_close
 
 from augur_gen import StaticKVCache, prefill
-from comparison import WHOLE_MODEL, ComparisonError, check_close
 from long_prompt_memory import long_prompt, long_prompt_model
 
 SCRIPT = Path(__file__).with_name("long_prompt_memory.py")

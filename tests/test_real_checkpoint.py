@@ -5,9 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
-
-from augur_tok import Tokenizer
 from broken_twins import DECODE_TWINS
 from candidate import candidate_logits, load_candidate, with_ops
 from comparison import (
@@ -20,6 +17,9 @@ from comparison import (
 )
 from referee import load_referee, referee_logits
 from tiny_pairs import Pair
+from torch import Tensor
+
+from augur_tok import Tokenizer
 
 pytestmark = pytest.mark.real
 

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
-
-from augur_model import SDPA, Ops
-from augur_proof.prompts import read_prompts
-from augur_tok import Tokenizer
-from augur_weights import Checkpoint
 from broken_twins import DECODE_TWINS, PREFILL_TWINS, check_both_fail
 from candidate import candidate_logits, load_candidate, with_ops
 from comparison import WHOLE_MODEL, check_close, check_same_bits
 from greedy_runs import candidate_greedy, referee_greedy
 from referee import load_referee, referee_logits, rendered_ids
 from tiny_pairs import Pair
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from augur_model import SDPA, Ops
+from augur_proof.prompts import read_prompts
+from augur_tok import Tokenizer
+from augur_weights import Checkpoint
 
 pytestmark = pytest.mark.real
 

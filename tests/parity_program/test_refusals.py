@@ -1,12 +1,10 @@
 """What cannot be proven is refused before transformers runs."""
 
+import sys
+
 import pytest
 
-from augur_model import QwenConfig
-from augur_proof.errors import ProofError
-from augur_proof.referee import Referee
-from augur_proof.sides import _check_fits
-from augur_proof.tiny_checkpoint import CONFIG
+from augur_proof import Referee
 
 
 @pytest.fixture
@@ -39,9 +37,11 @@ def test_it_is_refused_before_the_work(parity, checkpoint, arguments, message):
     assert result.stdout == ""
 
 
-def test_all_of_the_models_positions_can_be_used():
-    config = QwenConfig.from_dict(CONFIG | {"vocab_size": 320})
-    limit = config.max_position_embeddings
-    _check_fits(config, "the prompt", 12, limit - 12, "new tokens")
-    with pytest.raises(ProofError, match=f"the model has {limit} positions"):
-        _check_fits(config, "the prompt", 13, limit - 12, "new tokens")
+def test_a_truth_file_is_checked_where_transformers_is_not_installed(
+    parity, truth_file, checkpoint, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    assert parity("check", "--truth", truth_file).exit_code == 0
+    beside = parity("check", "--model", checkpoint)
+    assert beside.exit_code == 2
+    assert "transformers, the source of truth, cannot be imported" in beside.stderr

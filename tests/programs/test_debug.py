@@ -30,7 +30,7 @@ PROGRAMS = {
     "chat": ("augur.devices.choose_device", []),
     "download_weights": ("augur.sources.resolve_model", []),
     "bench": ("augur_apps.bench.choose_device", []),
-    "parity": ("augur_apps.parity.read_prompts", ["record"]),
+    "parity": ("augur_proof.read_prompts", ["record"]),
 }
 
 

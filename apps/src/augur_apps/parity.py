@@ -11,40 +11,8 @@ import typer
 from rich.console import Console
 
 import augur_apps.option_types as option
-from augur.attention_choice import AttentionName
-from augur.devices import DTypeName
-from augur_apps.console import (
-    EXIT_FAILURE,
-    Debug,
-    clear_errors,
-    progress_bars,
-    say_error,
-)
+from augur_apps.console import EXIT_FAILURE, Debug, clear_errors, progress_bars, say_error
 from augur_apps.output_paths import OutputPathError, check_output_file
-from augur_apps.parity_reports.check_report import (
-    check_object,
-    print_comparisons,
-    print_setting,
-    print_verdict,
-)
-from augur_apps.parity_reports.partings_report import print_partings
-from augur_apps.parity_reports.trace_report import print_findings, print_trace_setting, trace_object
-from augur_model import Ops
-from augur_proof.demand import one_op_demand, whole_model_demand
-from augur_proof.errors import ProofError
-from augur_proof.ground_truth import read_ground_truth, write_ground_truth
-from augur_proof.guarded_ops import OpFailedError
-from augur_proof.ops_table import load_ops
-from augur_proof.prompts import REFERENCE_PROMPTS, read_prompts
-from augur_proof.sides import (
-    Setting,
-    compare_prompts,
-    open_candidate,
-    referee_record,
-    referee_truth,
-)
-from augur_proof.trace import trace as trace_network
-from augur_weights import DEFAULT_MODEL
 
 MAX_NEW_TOKENS = 32
 
@@ -61,9 +29,14 @@ def _finite(value: float | None) -> float | None:
     return value
 
 
-Model = Annotated[str, typer.Option(help=option.MODEL_HELP)]
+Prompts = Annotated[
+    Path | None, typer.Option(help="A JSON list of prompts.", show_default="ten prompts")
+]
+DType = Annotated[option.DTypeName, typer.Option(help="To compute in.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 or mps; bits are promised on cpu.")]
-Attention = Annotated[AttentionName | None, typer.Option(help="augur's.", show_default="eager")]
+Attention = Annotated[
+    option.AttentionName | None, typer.Option(help="augur's.", show_default="eager")
+]
 OpsSpec = Annotated[
     str | None,
     typer.Option(metavar="MODULE:NAME", help="A table of ops (augur_model.Ops) on trial."),
@@ -71,23 +44,20 @@ OpsSpec = Annotated[
 Tolerance = Annotated[
     float | None,
     typer.Option(
-        min=0.0,
-        callback=_finite,
-        help="Largest difference allowed.",
-        show_default="0 for eager",
+        min=0.0, callback=_finite, help="Largest difference allowed.", show_default="0 for eager"
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
+# What computes is imported by the command that needs it: `--help` is not to wait for torch.
+
 
 @app.command()
 def record(
-    model: Model = DEFAULT_MODEL,
-    prompts: Annotated[
-        Path, typer.Option(help="A JSON list of prompts.", show_default="ten prompts")
-    ] = REFERENCE_PROMPTS,
+    model: option.Model = None,
+    prompts: Prompts = None,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="For each prompt.")] = MAX_NEW_TOKENS,
-    dtype: Annotated[DTypeName, typer.Option(help="To compute in.")] = "float32",
+    dtype: DType = "float32",
     device: Device = "cpu",
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path(
         "ground-truth.safetensors"
@@ -97,12 +67,15 @@ def record(
     """Write a ground-truth file: transformers' ids, greedy tokens and first logits."""
     with _clear_errors(debug):
         check_output_file("--out", out)
-        texts = read_prompts(prompts)
+        from augur_apps import parity_sides as sides  # noqa: PLC0415
+        from augur_proof import read_prompts, write_ground_truth  # noqa: PLC0415
+
+        setting, texts = sides.Setting.of(model, dtype, device), read_prompts(prompts)
         with progress_bars() as progress:
-            truth = referee_truth(Setting(model, dtype, device), texts, max_new_tokens, progress)
+            truth = sides.referee_truth(setting, texts, max_new_tokens, progress)
         write_ground_truth(out, truth)
         num_tokens = sum(len(answer.generated_ids) for answer in truth.answers)
-        print(f"reference     {model}: {truth.made_with.line}")
+        print(f"reference     {setting.model}: {truth.made_with.line}")
         print(f"prompts       {len(truth.answers)}, {num_tokens} new tokens")
         print(f"ground truth  {out} ({out.stat().st_size:,} bytes)")
 
@@ -116,14 +89,12 @@ def check(
         Path | None,
         typer.Option(help="A ground-truth file.", show_default="transformers, run now"),
     ] = None,
-    prompts: Annotated[
-        Path | None, typer.Option(help="A JSON list of prompts.", show_default="ten prompts")
-    ] = None,
+    prompts: Prompts = None,
     max_new_tokens: Annotated[
         int | None, typer.Option(min=1, help="For each prompt.", show_default="the truth's, or 32")
     ] = None,
     dtype: Annotated[
-        DTypeName | None,
+        option.DTypeName | None,
         typer.Option(help="To compute in.", show_default="the truth's, or float32"),
     ] = None,
     device: Device = "cpu",
@@ -135,47 +106,51 @@ def check(
 ) -> None:
     """Run augur against the truth: same ids, same tokens, largest logit difference, KL."""
     _refuse_both("--truth", truth, "--prompts", prompts)
+    _refuse_both("--ops", ops, "--attention", attention)
     with _clear_errors(debug):
-        table = _ops_table(ops, attention)
+        import augur_proof as proof  # noqa: PLC0415
+        from augur_apps import parity_sides as sides  # noqa: PLC0415
+        from augur_apps.parity_reports.check_report import check_object, print_check  # noqa: PLC0415
+
+        on_trial = None if ops is None else (ops, proof.load_ops(ops))
         with progress_bars() as progress:
             if truth is not None:
-                expected = read_ground_truth(truth).cut(max_new_tokens)
+                expected = proof.read_ground_truth(truth).cut(max_new_tokens)
             else:
-                setting = Setting(model or DEFAULT_MODEL, dtype or "float32", device)
-                texts = read_prompts(prompts or REFERENCE_PROMPTS)
-                expected = referee_truth(setting, texts, max_new_tokens or MAX_NEW_TOKENS, progress)
+                setting, texts = sides.Setting.of(model, dtype, device), proof.read_prompts(prompts)
+                num_new = max_new_tokens or MAX_NEW_TOKENS
+                expected = sides.referee_truth(setting, texts, num_new, progress)
             reference = expected.made_with
-            engine, candidate = open_candidate(
-                Setting(model or reference.model, dtype or reference.dtype, device),
-                attention or "eager",
-                table,
-                reference.max_new_tokens,
-                progress,
+            setting = sides.Setting.of(model or reference.model, dtype or reference.dtype, device)
+            llm, candidate = sides.open_candidate(setting, attention, on_trial, progress)
+            ours = setting.made_with("augur", candidate.name, reference.max_new_tokens)
+            demand = proof.whole_model_demand(reference, ours, tolerance)
+            found = proof.check(
+                candidate,
+                expected,
+                demand,
+                encode=llm.encode,
+                eos_token_ids=llm.eos_token_ids,
+                progress=progress,
             )
-            demand = whole_model_demand(reference, candidate, tolerance)
-            found = compare_prompts(engine, expected, demand, progress)
-        source = None if truth is None else str(truth)
         if as_json:
-            print(json.dumps(check_object(candidate, reference, source, demand, found)))
+            print(json.dumps(check_object(ours, reference, truth, demand, found)))
         else:
-            print_setting(stdout, candidate, reference, source, demand)
-            print_comparisons(stdout, found)
-            print_partings(stdout, found, engine.tokenizer)
-            print_verdict(stdout, found)
+            print_check(stdout, ours, reference, truth, demand, found, llm.tokenizer)
     if not all(one.held for one in found):
         raise SystemExit(EXIT_FAILURE)
 
 
 @app.command()
 def trace(
-    model: Model = DEFAULT_MODEL,
+    model: option.Model = None,
     prompt: Annotated[
         str | None, typer.Option(help="What to feed.", show_default="last of the ten prompts")
     ] = None,
     decode_steps: Annotated[
         int, typer.Option(min=0, help="Cached steps to trace after the prompt.")
     ] = 1,
-    dtype: Annotated[DTypeName, typer.Option(help="To compute in.")] = "float32",
+    dtype: DType = "float32",
     device: Device = "cpu",
     attention: Attention = None,
     ops: OpsSpec = None,
@@ -190,29 +165,28 @@ def trace(
     debug: Debug = False,
 ) -> None:
     """Find the first module or op whose output differs for the reference's own inputs."""
+    _refuse_both("--ops", ops, "--attention", attention)
     with _clear_errors(debug):
-        table = _ops_table(ops, attention)
-        text = read_prompts()[-1] if prompt is None else prompt
+        import augur_proof as proof  # noqa: PLC0415
+        from augur_apps import parity_sides as sides  # noqa: PLC0415
+        from augur_apps.parity_reports.trace_report import print_trace, trace_object  # noqa: PLC0415
+
+        on_trial = None if ops is None else (ops, proof.load_ops(ops))
+        text = proof.read_prompts()[-1] if prompt is None else prompt
         with progress_bars() as progress:
-            reference, passes = referee_record(
-                Setting(against or model, dtype, device), text, decode_steps, progress
-            )
-            engine, candidate = open_candidate(
-                Setting(model, dtype, device),
-                attention or "eager",
-                table,
-                reference.max_new_tokens,
-                progress,
-            )
-            demand = one_op_demand(reference, candidate, tolerance)
+            theirs = sides.Setting.of(against or model, dtype, device)
+            reference, passes = sides.referee_passes(theirs, text, decode_steps, progress)
+            setting = sides.Setting.of(model, dtype, device)
+            _, candidate = sides.open_candidate(setting, attention, on_trial, progress)
+            ours = setting.made_with("augur", candidate.name, reference.max_new_tokens)
+            demand = proof.one_op_demand(reference, ours, tolerance)
             progress("augur", 0, 1)
-            findings = trace_network(engine.model, passes, demand.tolerance)
+            findings = proof.trace(candidate, passes, demand.tolerance)
             progress("augur", 1, 1)
         if as_json:
-            print(json.dumps(trace_object(candidate, reference, demand, findings)))
+            print(json.dumps(trace_object(ours, reference, demand, findings)))
         else:
-            print_trace_setting(stdout, candidate, reference, demand)
-            print_findings(stdout, findings)
+            print_trace(stdout, ours, reference, demand, findings)
     if not all(one.difference.held for one in findings):
         raise SystemExit(EXIT_FAILURE)
 
@@ -220,18 +194,14 @@ def trace(
 @contextmanager
 def _clear_errors(debug: bool) -> Iterator[None]:
     """An op on trial that breaks is a difference that was found, not wrong input: 1."""
+    from augur_proof import OpFailedError, ProofError  # noqa: PLC0415
+
     with clear_errors(OutputPathError, ProofError, debug=debug):
         try:
             yield
         except OpFailedError as error:
             say_error(error, debug=debug)
             raise SystemExit(EXIT_FAILURE) from error
-
-
-def _ops_table(spec: str | None, attention: AttentionName | None) -> tuple[str, Ops] | None:
-    """The table on trial, with its name."""
-    _refuse_both("--ops", spec, "--attention", attention)
-    return None if spec is None else (spec, load_ops(spec))
 
 
 def _refuse_both(name: str, value: object, other_name: str, other_value: object) -> None:

@@ -1,6 +1,7 @@
-"""What a check prints: the setting, a row for each prompt, the verdict."""
+"""What a check prints: the setting, a row for each prompt, where they part, the verdict."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -8,46 +9,50 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from augur_apps.parity_reports.figures import json_number, short, ulps_cell
-from augur_proof.compare import Comparison
-from augur_proof.demand import Demand
-from augur_proof.made_with import MadeWith
+from augur_apps.parity_reports.figures import json_number, print_setting, short, ulps_cell
+from augur_apps.parity_reports.partings_report import print_partings
+from augur_proof import Comparison, Demand, MadeWith
+from augur_tok import Tokenizer
 
 
-def print_setting(
-    console: Console, candidate: MadeWith, reference: MadeWith, source: str | None, demand: Demand
+def print_check(
+    console: Console,
+    ours: MadeWith,
+    reference: MadeWith,
+    file: Path | None,
+    demand: Demand,
+    found: list[Comparison],
+    tokenizer: Tokenizer,
 ) -> None:
-    """Who is compared with whom, and what is demanded.
+    """The whole report.
 
     Args:
         console: to print on.
-        candidate: augur's setting.
+        ours: augur's setting.
         reference: transformers' setting.
-        source: the file that holds the reference's answers; None where they were made now.
+        file: that holds the reference's answers; None where they were made now.
         demand: the rule.
+        found: one comparison for each prompt.
+        tokenizer: augur's.
     """
-    why = f", for {'; '.join(demand.reasons)}" if demand.reasons else ""
-    lines = [
-        f"augur      {candidate.model}: {candidate.line}",
-        f"reference  {reference.model}: {reference.line}",
-        f"demand     logits within {demand.tolerance}{why}",
-    ]
-    if source is not None:
-        lines.insert(2, f"           from {source}: logits of the first new token alone")
+    notes = []
     if demand.near_ties_may_part:
-        lines.append("           tokens may part where two logits are closer than that")
-    machines = reference.differences(candidate)
+        notes.append("           tokens may part where two logits are closer than that")
+    if file is not None:
+        notes.append(f"truth      {file}: logits of the first new token alone")
+    machines = reference.differences(ours)
     if machines:
-        lines.append(f"note       {'; '.join(machines)}: may change the last bits")
-    for line in lines:
-        console.print(line, markup=False, soft_wrap=True)
-
-
-def print_comparisons(console: Console, comparisons: list[Comparison]) -> None:
-    """The table: a row for each prompt."""
+        notes.append(f"note       {'; '.join(machines)}: may change the last bits")
+    print_setting(console, ours, reference, demand, "logits within {}", *notes)
     # The prompt is the one column that gives way.
-    others = console.measure(_table(comparisons, prompt_width=1)).maximum - 1
-    console.print(_table(comparisons, prompt_width=max(10, console.width - others)))
+    others = console.measure(_table(found, prompt_width=1)).maximum - 1
+    console.print(_table(found, prompt_width=max(10, console.width - others)))
+    print_partings(console, found, tokenizer)
+    num_failed = sum(not one.held for one in found)
+    if num_failed:
+        console.print(f"{num_failed} of {len(found)} prompts failed", style="bold red")
+    else:
+        console.print(f"all {len(found)} prompts held", style="green")
 
 
 def _table(comparisons: list[Comparison], prompt_width: int) -> Table:
@@ -59,6 +64,7 @@ def _table(comparisons: list[Comparison], prompt_width: int) -> Table:
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for number, one in enumerate(comparisons, start=1):
+        verdict = Text("near tie" if one.near_tie else "ok", style="green")
         table.add_row(
             str(number),
             Text(" ".join(one.reference.prompt.split())),
@@ -68,33 +74,23 @@ def _table(comparisons: list[Comparison], prompt_width: int) -> Table:
             ulps_cell(one.logits.ulps),
             short(one.kl_nats),
             str(one.num_steps),
-            _verdict(one),
+            verdict if one.held else Text("FAILED", style="bold red"),
         )
     return table
 
 
-def print_verdict(console: Console, comparisons: list[Comparison]) -> None:
-    """The last line."""
-    num_held = sum(one.held for one in comparisons)
-    if num_held == len(comparisons):
-        console.print(f"all {num_held} prompts held", style="green")
-    else:
-        num_failed = len(comparisons) - num_held
-        console.print(f"{num_failed} of {len(comparisons)} prompts failed", style="bold red")
-
-
 def check_object(
-    candidate: MadeWith,
+    ours: MadeWith,
     reference: MadeWith,
-    source: str | None,
+    file: Path | None,
     demand: Demand,
     found: list[Comparison],
 ) -> dict[str, Any]:
-    """Everything, as one object for JSON."""
+    """Everything, as one object for JSON; arguments as of `print_check`."""
     return {
         "held": all(one.held for one in found),
-        "candidate": candidate.to_json(),
-        "reference": {"file": source, **reference.to_json()},
+        "candidate": ours.to_json(),
+        "reference": {"file": None if file is None else str(file), **reference.to_json()},
         "demand": {
             "logits": str(demand.tolerance),
             "reasons": list(demand.reasons),
@@ -102,12 +98,6 @@ def check_object(
         },
         "prompts": [_comparison_object(one) for one in found],
     }
-
-
-def _verdict(one: Comparison) -> Text:
-    if not one.held:
-        return Text("FAILED", style="bold red")
-    return Text("near tie" if one.near_tie else "ok", style="green")
 
 
 def _comparison_object(one: Comparison) -> dict[str, Any]:

@@ -1,6 +1,39 @@
-"""How figures are written, in tables, in sentences and in JSON."""
+"""How a setting and its figures are written, in tables, in sentences and in JSON."""
 
 import math
+
+from rich.console import Console
+
+from augur_proof import Demand, MadeWith
+
+
+def print_setting(
+    console: Console,
+    ours: MadeWith,
+    reference: MadeWith,
+    demand: Demand,
+    demanded: str,
+    *notes: str,
+) -> None:
+    """Who is compared with whom, and what is demanded.
+
+    Args:
+        console: to print on.
+        ours: augur's setting.
+        reference: transformers' setting.
+        demand: the rule.
+        demanded: what it is about, with a place for the tolerance.
+        notes: further lines, each with its title.
+    """
+    why = f", for {'; '.join(demand.reasons)}" if demand.reasons else ""
+    lines = (
+        f"augur      {ours.model}: {ours.line}",
+        f"reference  {reference.model}: {reference.line}",
+        f"demand     {demanded.format(f'{demand.tolerance}{why}')}",
+        *notes,
+    )
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def short(value: float) -> str:

@@ -1,9 +1,11 @@
 """Where two answers part, with the text that stands around the place."""
 
+from collections.abc import Iterator
+
 from rich.console import Console
 
 from augur_apps.parity_reports.figures import short, ulps_text
-from augur_proof.compare import Comparison
+from augur_proof import Comparison
 from augur_tok import Tokenizer
 
 # Tokens shown before and after the place where two answers part.
@@ -16,50 +18,34 @@ def print_partings(console: Console, comparisons: list[Comparison], tokenizer: T
         if one.held and not one.near_tie:
             continue
         console.print(f"prompt {number}", style="bold")
-        for line in (
-            *_id_lines(one, tokenizer),
-            *_token_lines(one, tokenizer),
-            *_logit_lines(one, tokenizer),
-        ):
+        for line in _lines(one, tokenizer):
             console.print(f"  {line}", markup=False, soft_wrap=True)
 
 
-def _id_lines(one: Comparison, tokenizer: Tokenizer) -> list[str]:
-    at = one.id_parting
-    if at is None:
-        return []
-    return [
-        f"input ids part at {at} (of {len(one.reference.input_ids)}), after "
-        f"{_quoted(one.reference.input_ids[max(0, at - _CONTEXT) : at], tokenizer)}",
-        f"  reference  {_continuation(one.reference.input_ids, at, tokenizer)}",
-        f"  augur      {_continuation(one.candidate.input_ids, at, tokenizer)}",
-    ]
-
-
-def _token_lines(one: Comparison, tokenizer: Tokenizer) -> list[str]:
-    at = one.token_parting
-    if at is None:
-        return []
-    margin = f", preferred by {one.margin:.3g}" if one.margin is not None else ""
-    return [
-        f"new tokens part at {at} (of {len(one.reference.generated_ids)}), after "
-        f"{_quoted(one.reference.generated_ids[max(0, at - _CONTEXT) : at], tokenizer)}",
-        f"  reference  {_continuation(one.reference.generated_ids, at, tokenizer)}",
-        f"  augur      {_continuation(one.candidate.generated_ids, at, tokenizer)}{margin}",
-    ]
-
-
-def _logit_lines(one: Comparison, tokenizer: Tokenizer) -> list[str]:
+def _lines(one: Comparison, tokenizer: Tokenizer) -> Iterator[str]:
+    theirs, ours = one.reference, one.candidate
+    for what, at, left, right in (
+        ("input ids", one.id_parting, theirs.input_ids, ours.input_ids),
+        ("new tokens", one.token_parting, theirs.generated_ids, ours.generated_ids),
+    ):
+        if at is None:
+            continue
+        before = _quoted(left[max(0, at - _CONTEXT) : at], tokenizer)
+        yield f"{what} part at {at} (of {len(left)}), after {before}"
+        yield f"  reference  {_continuation(left, at, tokenizer)}"
+        preferred = what == "new tokens" and one.margin is not None
+        margin = f", preferred by {one.margin:.3g}" if preferred else ""
+        yield f"  augur      {_continuation(right, at, tokenizer)}{margin}"
     found = one.logits
-    if found.num_differing == 0:
-        return []
-    step, token_id = found.index
-    return [
-        f"{found.num_differing:,} of {found.num_values:,} logits differ, most that of id "
-        f"{token_id} {_quoted([token_id], tokenizer)} for new token {step}",
-        f"  reference  {found.reference:.9g}",
-        f"  augur      {found.ours:.9g}, apart by {short(found.largest)}{ulps_text(found.ulps)}",
-    ]
+    if found.num_differing:
+        step, token_id = found.index
+        yield (
+            f"{found.num_differing:,} of {found.num_values:,} logits differ, most that of id "
+            f"{token_id} {_quoted([token_id], tokenizer)} for new token {step}"
+        )
+        yield f"  reference  {found.reference:.9g}"
+        apart = f"{short(found.largest)}{ulps_text(found.ulps)}"
+        yield f"  augur      {found.ours:.9g}, apart by {apart}"
 
 
 def _continuation(token_ids: list[int], at: int, tokenizer: Tokenizer) -> str:

@@ -8,10 +8,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from augur_apps.parity_reports.figures import json_number, short, ulps_cell, ulps_text
-from augur_proof.demand import Demand
-from augur_proof.made_with import MadeWith
-from augur_proof.trace import Finding
+from augur_apps.parity_reports.figures import (
+    json_number,
+    print_setting,
+    short,
+    ulps_cell,
+    ulps_text,
+)
+from augur_proof import Demand, Finding, MadeWith
 
 # Rows shown before and after the first difference.
 _AROUND = 6
@@ -20,21 +24,16 @@ _LISTED = 8
 _LISTED_PASSES = 2
 
 
-def print_trace_setting(
-    console: Console, candidate: MadeWith, reference: MadeWith, demand: Demand
+def print_trace(
+    console: Console,
+    ours: MadeWith,
+    reference: MadeWith,
+    demand: Demand,
+    findings: list[Finding],
 ) -> None:
-    """Who is compared with whom, and what is demanded."""
-    why = f", for {'; '.join(demand.reasons)}" if demand.reasons else ""
-    for line in (
-        f"augur      {candidate.model}: {candidate.line}",
-        f"reference  {reference.model}: {reference.line}",
-        f"demand     every output within {demand.tolerance}{why}, for the reference's own inputs",
-    ):
-        console.print(line, markup=False, soft_wrap=True)
-
-
-def print_findings(console: Console, findings: list[Finding]) -> None:
-    """The first place that is not held, the rows around it, and the others by name."""
+    """Setting, the first place that is not held, the rows around it, and the others by name."""
+    demanded = "every output within {}, for the reference's own inputs"
+    print_setting(console, ours, reference, demand, demanded)
     failed = [one for one in findings if not one.difference.held]
     if not failed:
         largest = max(findings, key=lambda one: one.difference.largest)
@@ -47,22 +46,27 @@ def print_findings(console: Console, findings: list[Finding]) -> None:
                 soft_wrap=True,
             )
         return
-    first = failed[0]
+    first, found = failed[0], failed[0].difference
     console.print(f"\nfirst difference: {first.point}", style="bold red", markup=False)
-    for line in _description(first):
+    for line in (
+        f"{_op(first.op)}, in the {first.pass_label}",
+        f"largest difference {short(found.largest)}{ulps_text(found.ulps)} at {_place(first)}",
+        f"augur {found.ours:.9g}, reference {found.reference:.9g}",
+        f"{found.num_differing:,} of {found.num_values:,} values differ",
+    ):
         console.print(f"  {line}", markup=False, soft_wrap=True)
     console.print(_table_around(first, findings))
     _print_others(console, failed, findings)
 
 
 def trace_object(
-    candidate: MadeWith, reference: MadeWith, demand: Demand, findings: list[Finding]
+    ours: MadeWith, reference: MadeWith, demand: Demand, findings: list[Finding]
 ) -> dict[str, Any]:
     """Everything that differs, as one object for JSON."""
     failed = [_finding_object(one) for one in findings if not one.difference.held]
     return {
         "held": not failed,
-        "candidate": candidate.to_json(),
+        "candidate": ours.to_json(),
         "reference": reference.to_json(),
         "demand": {"outputs": str(demand.tolerance), **asdict(demand.tolerance)},
         "num_outputs": len(findings),
@@ -71,15 +75,8 @@ def trace_object(
     }
 
 
-def _description(one: Finding) -> list[str]:
-    found = one.difference
-    what = f"op {one.op}" if one.op else "no op of the table"
-    return [
-        f"{what}, in the {one.pass_label}",
-        f"largest difference {short(found.largest)}{ulps_text(found.ulps)} at {_place(one)}",
-        f"augur {found.ours:.9g}, reference {found.reference:.9g}",
-        f"{found.num_differing:,} of {found.num_values:,} values differ",
-    ]
+def _op(name: str | None) -> str:
+    return f"op {name}" if name else "no op of the table"
 
 
 def _place(one: Finding) -> str:
@@ -112,8 +109,7 @@ def _print_others(console: Console, failed: list[Finding], findings: list[Findin
     console.print(f"{len(failed):,} of {len(findings):,} outputs differ:")
     for op, count in Counter(one.op for one in failed).items():
         of_op = sum(one.op == op for one in findings)
-        name = f"op {op}" if op else "no op of the table"
-        console.print(f"  {name}: {count:,} of {of_op:,}", markup=False)
+        console.print(f"  {_op(op)}: {count:,} of {of_op:,}", markup=False)
     passes_of: dict[str, list[str]] = {}
     for one in failed:
         passes_of.setdefault(str(one.point), []).append(one.pass_label)

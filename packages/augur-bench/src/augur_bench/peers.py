@@ -9,7 +9,12 @@ from torch import Tensor
 from augur_bench.rung import Load, NewSteps, Rung
 from augur_gen import Steps
 from augur_proof.errors import ProofError
-from augur_proof.referee import aligned, import_transformers, load_model, new_sequence
+from augur_proof.transformers_api import (
+    aligned,
+    import_transformers,
+    load_model,
+    new_sequence,
+)
 
 PeerName = Literal["transformers"]
 

@@ -1,10 +1,12 @@
 """What a comparison demands, and why: equality to the bit wherever that is promised."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from augur.devices import DTypeName
+import torch
+
 from augur_proof.made_with import MadeWith
-from augur_proof.tolerance import EXACT, ONE_OP, WHOLE_MODEL, Tolerance
+from augur_proof.tolerance import DTYPES, EXACT, ONE_OP, WHOLE_MODEL, Tolerance
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Demand:
     """
 
     tolerance: Tolerance
-    near_ties_may_part: bool
+    near_ties_may_part: bool = False
     reasons: tuple[str, ...] = ()
 
 
@@ -33,44 +35,36 @@ def whole_model_demand(
         candidate: augur's.
         tolerance: the user's own, absolute.
     """
-    dtype = _coarser(reference, candidate)
-    chosen, reasons = _chosen(WHOLE_MODEL[dtype], reference, candidate, tolerance)
-    return Demand(chosen, dtype != "float32" and not chosen.exact, reasons)
+    chosen, reasons = _chosen(WHOLE_MODEL, reference, candidate, tolerance)
+    may_part = _coarser(reference, candidate) != torch.float32 and not chosen.exact
+    return Demand(chosen, may_part, reasons)
 
 
 def one_op_demand(
     reference: MadeWith, candidate: MadeWith, tolerance: float | None = None
 ) -> Demand:
     """The demand on one module's or one op's output for equal inputs; arguments as above."""
-    dtype = _coarser(reference, candidate)
-    chosen, reasons = _chosen(ONE_OP[dtype], reference, candidate, tolerance)
-    return Demand(chosen, False, reasons)
-
-
-def reasons_to_differ(reference: MadeWith, candidate: MadeWith) -> tuple[str, ...]:
-    """What in the candidate's setting computes otherwise than the reference; empty for nothing."""
-    reasons = []
-    if candidate.attention != reference.attention:
-        reasons.append(f"{candidate.attention} against {reference.attention}")
-    if candidate.dtype != reference.dtype:
-        reasons.append(f"{candidate.dtype} against {reference.dtype}")
-    # Off the CPU equal bits are not promised, even by the same ops.
-    if (candidate.device_type, reference.device_type) != ("cpu", "cpu"):
-        reasons.append(f"{candidate.device_type} against {reference.device_type}")
-    return tuple(reasons)
+    chosen, reasons = _chosen(ONE_OP, reference, candidate, tolerance)
+    return Demand(chosen, reasons=reasons)
 
 
 def _chosen(
-    by_table: Tolerance, reference: MadeWith, candidate: MadeWith, tolerance: float | None
+    table: Mapping[torch.dtype, Tolerance],
+    reference: MadeWith,
+    candidate: MadeWith,
+    tolerance: float | None,
 ) -> tuple[Tolerance, tuple[str, ...]]:
     """The user's own tolerance, else equality, else the table's where there is a reason."""
     if tolerance is not None:
-        return Tolerance(tolerance), ("--tolerance",)
-    reasons = reasons_to_differ(reference, candidate)
-    return (by_table if reasons else EXACT), reasons
+        return Tolerance(tolerance), ("the tolerance asked for",)
+    compared = (candidate.attention, reference.attention), (candidate.dtype, reference.dtype)
+    reasons = [f"{ours} against {theirs}" for ours, theirs in compared if ours != theirs]
+    devices = candidate.device_type, reference.device_type
+    if devices != ("cpu", "cpu"):  # elsewhere equal bits are not promised, even by the same ops
+        reasons.append("{} against {}".format(*devices))
+    return (table[_coarser(reference, candidate)] if reasons else EXACT), tuple(reasons)
 
 
-def _coarser(reference: MadeWith, candidate: MadeWith) -> DTypeName:
+def _coarser(*sides: MadeWith) -> torch.dtype:
     """The dtype with the fewer digits."""
-    by_digits: tuple[DTypeName, ...] = ("bfloat16", "float16", "float32")
-    return min((reference.dtype, candidate.dtype), key=by_digits.index)
+    return max((DTYPES[one.dtype] for one in sides), key=lambda dtype: torch.finfo(dtype).eps)

@@ -34,6 +34,12 @@ class Difference:
     num_values: int
     held: bool
 
+    def __str__(self) -> str:
+        return (
+            f"{self.num_differing:,} of {self.num_values:,} values differ, most at {self.index}: "
+            f"found {self.ours:.9g}, expected {self.reference:.9g}"
+        )
+
 
 def difference(ours: Tensor, reference: Tensor, tolerance: Tolerance) -> Difference:
     """Compare value by value; NaN equals NaN.

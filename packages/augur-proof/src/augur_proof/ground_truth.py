@@ -21,10 +21,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from augur.devices import DTYPES
 from augur_proof.answer import Answer
 from augur_proof.errors import ProofError
 from augur_proof.made_with import MadeWith
+from augur_proof.tolerance import DTYPES
 
 FORMAT = "augur-ground-truth/1"
 LOGITS = "first_token_logits"
@@ -48,7 +48,7 @@ class GroundTruth:
             return self
         if max_new_tokens > self.made_with.max_new_tokens:
             raise ProofError(
-                f"--max-new-tokens is {max_new_tokens}, and the truth was recorded with "
+                f"{max_new_tokens} new tokens were asked for, and the truth was recorded with "
                 f"{self.made_with.max_new_tokens}. Ask for fewer, or record more"
             )
         answers = [

@@ -5,16 +5,13 @@ far from the fault and in words of its own.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from augur_model import Ops, QwenForCausalLM
-
-
-class OpFailedError(RuntimeError):
-    """An op on trial raised, or gave something else than a tensor of the right kind."""
+from augur_proof.errors import OpFailedError
 
 
 def guard_ops(model: QwenForCausalLM, ops: Ops) -> None:
@@ -26,9 +23,18 @@ def guard_ops(model: QwenForCausalLM, ops: Ops) -> None:
         model: changed for good: it is given the table, and hooks that keep where it is.
         ops: on trial.
     """
+    names = {module: name for name, module in model.named_modules()}
     running: list[str] = []
-    for name, module in model.named_modules():
-        _keep_name(module, name, running)
+
+    def enter(module: nn.Module, _args: Any) -> None:
+        running.append(names[module])
+
+    def leave(*_: Any) -> None:
+        running.pop()
+
+    for module in names:
+        module.register_forward_pre_hook(enter)
+        module.register_forward_hook(leave)
 
     def guarded(op: str, expected: Callable[..., tuple[Tensor, tuple[int, ...]]]) -> Any:
         compute = getattr(ops, op)
@@ -41,12 +47,13 @@ def guard_ops(model: QwenForCausalLM, ops: Ops) -> None:
                 raise
             except Exception as error:  # whatever the op does when it is run
                 raise OpFailedError(f"{where} raised {type(error).__name__}: {error}") from error
-            like, shape = expected(*args)
-            wanted = _kind(shape, like)
-            given = _kind(found.shape, found) if isinstance(found, Tensor) else type(found).__name__
-            if not isinstance(found, Tensor) or given != wanted:
+            wanted = _kind(*expected(*args))
+            given = type(found).__name__
+            if isinstance(found, Tensor):
+                given = _kind(found, found.shape)
+            if given != wanted:
                 raise OpFailedError(f"{where} gave {given}, expected {wanted}")
-            return found
+            return cast("Tensor", found)
 
         return checked
 
@@ -59,18 +66,5 @@ def guard_ops(model: QwenForCausalLM, ops: Ops) -> None:
     )
 
 
-def _keep_name(module: nn.Module, name: str, running: list[str]) -> None:
-    """Have `running` end with the name of the module that computes."""
-
-    def enter(*_: Any) -> None:
-        running.append(name)
-
-    def leave(*_: Any) -> None:
-        running.pop()
-
-    module.register_forward_pre_hook(enter)
-    module.register_forward_hook(leave)
-
-
-def _kind(shape: tuple[int, ...], like: Tensor) -> str:
+def _kind(like: Tensor, shape: tuple[int, ...]) -> str:
     return f"{list(shape)} {str(like.dtype).removeprefix('torch.')} on {like.device}"

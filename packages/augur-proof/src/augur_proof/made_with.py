@@ -1,38 +1,39 @@
 """What a result was made with: all that can change its bits."""
 
 import platform
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import torch
 
-from augur.devices import DTYPES, DTypeName
 from augur_proof.errors import ProofError
+from augur_proof.tolerance import DTYPES, DTypeName
 
-_KINDS = {
-    "engine": str,
-    "model": str,
-    "dtype": str,
-    "device": str,
-    "attention": str,
-    "max_new_tokens": int,
-    "versions": dict,
-    "cpu_capability": str,
-    "num_threads": int,
-}
+# In a file; all others are text.
+_KINDS = {"max_new_tokens": int, "versions": dict, "num_threads": int}
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "torch": torch.__version__}
+    for name in ("transformers", "tokenizers"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 @dataclass(frozen=True)
 class MadeWith:
-    """A network's setting, and the machine's.
+    """A network's setting, and the machine's: this one's, unless it is said.
 
     Attributes:
         engine: "transformers" or "augur".
         model: the name or folder, as the user gave it.
         dtype: of weights and logits, such as "float32".
         device: such as "cpu" or "cuda:0".
-        attention: "eager", "sdpa", or the name of a table of ops.
+        attention: "eager", "sdpa", or the name of a candidate.
         max_new_tokens: at most this many tokens were generated for each prompt.
         versions: of Python and of the libraries that compute.
         cpu_capability: the widest vector instructions that torch uses here, such as "AVX2".
@@ -45,33 +46,9 @@ class MadeWith:
     device: str
     attention: str
     max_new_tokens: int
-    versions: dict[str, str]
-    cpu_capability: str
-    num_threads: int
-
-    @classmethod
-    def here(
-        cls,
-        engine: str,
-        model: str,
-        *,
-        dtype: DTypeName,
-        device: str,
-        attention: str,
-        max_new_tokens: int,
-    ) -> "MadeWith":
-        """A setting on this machine, with the versions that are installed."""
-        return cls(
-            engine=engine,
-            model=model,
-            dtype=dtype,
-            device=device,
-            attention=attention,
-            max_new_tokens=max_new_tokens,
-            versions=_versions(),
-            cpu_capability=torch.backends.cpu.get_cpu_capability(),
-            num_threads=torch.get_num_threads(),
-        )
+    versions: dict[str, str] = field(default_factory=_versions)
+    cpu_capability: str = field(default_factory=torch.backends.cpu.get_cpu_capability)
+    num_threads: int = field(default_factory=torch.get_num_threads)
 
     @classmethod
     def from_json(cls, values: Any) -> "MadeWith":
@@ -80,9 +57,11 @@ class MadeWith:
         Raises:
             ProofError: a key is missing, unknown or of the wrong type.
         """
-        if not isinstance(values, dict) or set(values) != set(_KINDS):
-            raise ProofError(f"made_with is {values!r}, expected the keys {', '.join(_KINDS)}")
-        for name, kind in _KINDS.items():
+        names = [one.name for one in fields(cls)]
+        if not isinstance(values, dict) or set(values) != set(names):
+            raise ProofError(f"made_with is {values!r}, expected the keys {', '.join(names)}")
+        for name in names:
+            kind = _KINDS.get(name, str)
             if type(values[name]) is not kind:
                 found = f"{values[name]!r} ({type(values[name]).__name__})"
                 raise ProofError(f"made_with.{name} is {found}, expected {kind.__name__}")
@@ -117,13 +96,3 @@ class MadeWith:
             ("threads", self.num_threads, other.num_threads),
         )
         return [f"{name} {ours}, then {theirs}" for name, ours, theirs in pairs if ours != theirs]
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "torch": torch.__version__}
-    for name in ("transformers", "tokenizers"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found

@@ -1,4 +1,4 @@
-"""A candidate table of ops, named on the command line: a kernel on trial."""
+"""A table of ops on trial, found by the name that a person types."""
 
 import sys
 from dataclasses import fields
@@ -19,7 +19,7 @@ def load_ops(spec: str) -> Ops:
     """
     module_name, colon, name = spec.partition(":")
     if not (module_name and colon and name):
-        raise ProofError(f"--ops {spec}: expected MODULE:NAME, such as my_kernels:TABLE")
+        raise ProofError(f"{spec}: expected MODULE:NAME, such as my_kernels:TABLE")
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -27,16 +27,16 @@ def load_ops(spec: str) -> Ops:
         module = import_module(module_name)
     except Exception as error:  # whatever the module does when it is run
         raise ProofError(
-            f"--ops {spec}: importing {module_name} failed: {type(error).__name__}: {error}"
+            f"{spec}: importing {module_name} failed: {type(error).__name__}: {error}"
         ) from error
     table = getattr(module, name, None)
     if not isinstance(table, Ops):
         found = f"is a {type(table).__name__}" if hasattr(module, name) else "does not exist"
         raise ProofError(
-            f"--ops {spec}: {name} {found}, expected an augur_model.Ops; make one with "
+            f"{spec}: {name} {found}, expected an augur_model.Ops; make one with "
             "dataclasses.replace(augur_model.EAGER, rms_norm=...)"
         )
     for field in fields(table):
         if not callable(getattr(table, field.name)):
-            raise ProofError(f"--ops {spec}: its {field.name} cannot be called")
+            raise ProofError(f"{spec}: its {field.name} cannot be called")
     return table

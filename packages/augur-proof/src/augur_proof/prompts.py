@@ -5,16 +5,18 @@ from pathlib import Path
 
 from augur_proof.errors import ProofError
 
-REFERENCE_PROMPTS = Path(__file__).with_name("reference_prompts.json")
-"""Ten prompts: short and long, chat and code, English and not."""
+_REFERENCE_PROMPTS = Path(__file__).with_name("reference_prompts.json")
 
 
-def read_prompts(path: Path = REFERENCE_PROMPTS) -> list[str]:
+def read_prompts(path: Path | None = None) -> list[str]:
     """The prompts of a JSON file, a list of strings.
+
+    Left out: ten prompts, short and long, chat and code, English and not.
 
     Raises:
         ProofError: the file cannot be read, or is something else.
     """
+    path = path or _REFERENCE_PROMPTS
     try:
         prompts = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

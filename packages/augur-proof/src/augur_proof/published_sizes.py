@@ -37,3 +37,10 @@ def published_config(name: str) -> dict[str, Any]:
         "rms_norm_eps": 1e-6,
         "rope_theta": 1_000_000.0,
     }
+
+
+def scaled_down_config(name: str) -> dict[str, Any]:
+    """The same with its heads, tying and biases, but narrow, of two layers and 128 tokens."""
+    config = published_config(name)
+    small = {"num_hidden_layers": 2, "intermediate_size": 48, "vocab_size": 128}
+    return config | small | {"hidden_size": 16 * config["num_attention_heads"]}

@@ -1,60 +1,100 @@
-"""transformers' side of every comparison: the source of truth, and the only file that imports it.
+"""transformers' side of every comparison: the source of truth."""
 
-Between releases of transformers three things changed that matter here: the forward pass's cache
-argument (`past_key_values`, then `cache`), what `apply_chat_template` returns, and how a recorded
-attention is installed. All three are asked of the installed release.
-"""
-
-import inspect
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from augur_proof.answer import Answer
+from augur_model import QwenConfig
+from augur_proof.answer import Answer, GreedyRun
 from augur_proof.errors import ProofError
-from augur_proof.recording import Pass, Recorder
-
-RECORDED_ATTENTION = "augur_recorded_eager"
-
-# A cache line, which is what torch aligns to.
-_ALIGNMENT_BYTES = 64
-
-# What its loaders raise for folders that are not as they expect.
-_LOADING_ERRORS = (OSError, ValueError, RuntimeError, KeyError, ImportError)
+from augur_proof.points import Pass
+from augur_proof.random_weights import fill_randomly
+from augur_proof.transformers_api import (
+    aligned,
+    config_object,
+    import_transformers,
+    load_model,
+    load_tokenizer,
+    new_cache,
+    new_sequence,
+    recorded,
+    token_ids_of,
+)
 
 
 class Referee:
-    """A checkpoint opened by transformers, with eager attention.
+    """A network of transformers, with eager attention.
 
     Args:
         model: its `...ForCausalLM`.
-        tokenizer: its tokenizer.
+        folder: of the checkpoint, for the tokenizer; None where there is none.
     """
 
-    def __init__(self, model: Any, tokenizer: Any) -> None:
+    def __init__(self, model: Any, folder: Path | None = None) -> None:
         self.model = model
-        self.tokenizer = tokenizer
+        self._folder = folder
 
     @classmethod
-    def load(cls, folder: Path, *, device: torch.device, dtype: torch.dtype) -> "Referee":
+    def load(
+        cls, folder: Path, *, dtype: torch.dtype, device: torch.device | str = "cpu"
+    ) -> "Referee":
         """Open a checkpoint folder.
 
         Raises:
             ProofError: transformers is not installed, or cannot load the folder whole.
         """
         model = load_model(folder, device=device, dtype=dtype, attention="eager")
-        try:
-            tokenizer = import_transformers().AutoTokenizer.from_pretrained(
-                folder, local_files_only=True
-            )
-        except _LOADING_ERRORS as error:
-            raise ProofError(f"{folder}: transformers cannot load it: {error}") from error
-        return cls(aligned(model), tokenizer)
+        return cls(aligned(model), folder)
+
+    @classmethod
+    def random(
+        cls,
+        config: Mapping[str, Any],
+        dtype: torch.dtype = torch.float32,
+        *,
+        seed: int = 0,
+        embedding_scale: float = 0.1,
+    ) -> "Referee":
+        """Random weights, in the state that loading a checkpoint of this dtype gives them.
+
+        Args:
+            config: what a config.json holds.
+            dtype: of the weights.
+            seed: as `fill_randomly` takes it, and so is `embedding_scale`.
+
+        Raises:
+            ProofError: transformers is not installed.
+        """
+        model = import_transformers().AutoModelForCausalLM.from_config(
+            config_object(config), attn_implementation="eager"
+        )
+        fill_randomly(model, seed=seed, embedding_scale=embedding_scale)
+        # Parameter by parameter: `model.to(dtype)` would round the rotary frequencies as well,
+        # which loading a checkpoint does not.
+        for parameter in model.parameters():
+            parameter.data = parameter.data.to(dtype)
+        model.config.dtype = dtype
+        return cls(model.eval().requires_grad_(False))
+
+    @cached_property
+    def config(self) -> QwenConfig:
+        """The same network as augur describes it."""
+        return QwenConfig.from_dict(self.model.config.to_dict())
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """transformers' tokenizer of the folder.
+
+        Raises:
+            ProofError: there is no folder, or transformers cannot load one from it.
+        """
+        if self._folder is None:
+            raise ProofError("this referee has no tokenizer: it was made without a folder")
+        return load_tokenizer(self._folder)
 
     def encode(self, prompt: str) -> list[int]:
         """A prompt's ids: in the chat template, or as raw text where there is none.
@@ -63,46 +103,72 @@ class Referee:
             ProofError: there are none.
         """
         if self.tokenizer.chat_template:
-            messages = [{"role": "user", "content": prompt}]
-            rendered = self.tokenizer.apply_chat_template(
-                messages, add_generation_prompt=True, tokenize=True
+            chat = [{"role": "user", "content": prompt}]
+            return token_ids_of(
+                self.tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=True)
             )
-            return token_ids_of(rendered)
         input_ids = token_ids_of(self.tokenizer(prompt))
         if not input_ids:
             raise ProofError("the prompt has no tokens; give some text")
         return input_ids
 
     @torch.inference_mode()
-    def answer(self, prompt: str, max_new_tokens: int) -> Answer:
-        """Continue a prompt with the raw argmax, up to an EOS or `max_new_tokens`."""
-        input_ids = self.encode(prompt)
-        eos_token_ids = self._eos_token_ids()
+    def logits(
+        self, token_ids: Tensor, sizes: Sequence[int] | None = None, *, logits_to_keep: int = 0
+    ) -> Tensor:
+        """All positions' logits, `[batch, length, vocab_size]`.
+
+        Args:
+            token_ids: `[batch, length]`.
+            sizes: feed pieces of so many tokens through one cache. Left out: all at once, without.
+            logits_to_keep: for this many last positions of each piece alone; 0 keeps all.
+        """
+        how: dict[str, Any] = {"use_cache": False}
+        if sizes is not None:
+            how = {"use_cache": True, **new_cache(self.model)}
+        pieces = torch.split(token_ids, list(sizes or token_ids.shape[1:]), dim=1)
+        logits = [self.model(one, logits_to_keep=logits_to_keep, **how).logits for one in pieces]
+        return torch.cat(logits, dim=1)
+
+    @torch.inference_mode()
+    def greedy(
+        self,
+        input_ids: Sequence[int],
+        max_new_tokens: int,
+        eos_token_ids: Collection[int] | None = None,
+    ) -> GreedyRun:
+        """Continue with the raw argmax, up to an EOS: the checkpoint's own, if none is given."""
+        if eos_token_ids is None:
+            eos_token_ids = self._eos_token_ids()
         feed = self._new_sequence()
         rows = [feed(input_ids)]
-        generated_ids = [_argmax(rows[0])]
-        while len(generated_ids) < max_new_tokens and generated_ids[-1] not in eos_token_ids:
-            rows.append(feed(generated_ids[-1:]))
-            generated_ids.append(_argmax(rows[-1]))
-        return Answer(prompt, input_ids, generated_ids, torch.stack([row.cpu() for row in rows]))
+        token_ids = [_argmax(rows[0])]
+        while len(token_ids) < max_new_tokens and token_ids[-1] not in eos_token_ids:
+            rows.append(feed(token_ids[-1:]))
+            token_ids.append(_argmax(rows[-1]))
+        return GreedyRun(token_ids, torch.stack([row.cpu() for row in rows]))
+
+    def answer(self, prompt: str, max_new_tokens: int) -> Answer:
+        """Encode a prompt and continue it, up to an EOS or `max_new_tokens`."""
+        input_ids = self.encode(prompt)
+        return Answer(prompt, input_ids, *self.greedy(input_ids, max_new_tokens))
 
     @torch.inference_mode()
     def record(self, input_ids: list[int], decode_steps: int) -> list[Pass]:
         """Every module's output for the prompt, then for greedy tokens fed one by one."""
-        with Recorder(self.model) as recorder:
-            self._install_recorded_attention(recorder)
+        passes: list[Pass] = []
+        with recorded(self.model) as take:
             feed = self._new_sequence()
-            passes = []
             token_ids, past_length = input_ids, 0
             for step in range(decode_steps + 1):
                 label = f"decode step {step}" if step else f"prefill of {len(token_ids)} tokens"
                 row = feed(token_ids)
-                passes.append(Pass(label, token_ids, past_length, recorder.take()))
+                passes.append(Pass(label, token_ids, past_length, take()))
                 past_length += len(token_ids)
                 token_ids = [_argmax(row)]
         return passes
 
-    def _new_sequence(self) -> Callable[[list[int]], Tensor]:
+    def _new_sequence(self) -> Callable[[Sequence[int]], Tensor]:
         """As `new_sequence`, of one row: ids -> `[vocab_size]`."""
         feed = new_sequence(self.model)
         return lambda token_ids: feed(torch.tensor([token_ids], device=self.model.device))[0]
@@ -113,119 +179,6 @@ class Referee:
             if found is not None:
                 return frozenset([found] if isinstance(found, int) else found)
         return frozenset()
-
-    def _install_recorded_attention(self, recorder: Recorder) -> None:
-        """Eager attention that also shows the recorder what it is given."""
-        from transformers import AttentionInterface  # noqa: PLC0415
-        from transformers.masking_utils import AttentionMaskInterface, eager_mask  # noqa: PLC0415
-
-        def recorded(
-            module: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any
-        ) -> Any:
-            recorder.keep_attention_inputs(module, query, key, value)
-            eager = sys.modules[type(module).__module__].eager_attention_forward
-            return eager(module, query, key, value, *args, **kwargs)
-
-        AttentionInterface.register(RECORDED_ATTENTION, recorded)
-        AttentionMaskInterface.register(RECORDED_ATTENTION, eager_mask)
-        self.model.set_attn_implementation(RECORDED_ATTENTION)
-
-
-def import_transformers() -> ModuleType:
-    """transformers, imported when it is first needed: it takes seconds, and need not be there.
-
-    Raises:
-        ProofError: it is not installed.
-    """
-    try:
-        import transformers  # noqa: PLC0415
-    except ImportError as error:
-        raise ProofError(
-            f"transformers, the source of truth, cannot be imported ({error}). Install it with: "
-            "uv sync, or: pip install transformers"
-        ) from error
-    return transformers
-
-
-def token_ids_of(rendered: Any) -> list[int]:
-    """The ids of one text, whatever `apply_chat_template(..., tokenize=True)` gave.
-
-    A plain list before transformers 5, a mapping with `input_ids` since; each may hold a batch of
-    one, and the ids may be a tensor.
-    """
-    token_ids = rendered["input_ids"] if isinstance(rendered, Mapping) else rendered
-    if isinstance(token_ids, Tensor):
-        token_ids = token_ids.tolist()
-    if token_ids and isinstance(token_ids[0], Sequence):
-        (token_ids,) = token_ids
-    return [int(token_id) for token_id in token_ids]
-
-
-def load_model(folder: Path, *, device: torch.device, dtype: torch.dtype, attention: str) -> Any:
-    """Its `...ForCausalLM` of a checkpoint folder.
-
-    Args:
-        folder: of the checkpoint.
-        device: to run on.
-        dtype: of the weights.
-        attention: its `attn_implementation`.
-
-    Raises:
-        ProofError: transformers is not installed, or cannot load the folder whole.
-    """
-    transformers = import_transformers()
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    try:
-        model, report = transformers.AutoModelForCausalLM.from_pretrained(
-            folder,
-            dtype=dtype,
-            attn_implementation=attention,
-            local_files_only=True,
-            output_loading_info=True,
-        )
-    except _LOADING_ERRORS as error:
-        raise ProofError(f"{folder}: transformers cannot load it: {error}") from error
-    # What it does not find it makes up, at random.
-    made_up = sorted(str(name) for name in report["missing_keys"])
-    if made_up:
-        raise ProofError(f"{folder}: has no tensor {made_up[0]}; it cannot be a ground truth")
-    return model.to(device).eval().requires_grad_(False)
-
-
-def new_sequence(model: Any) -> Callable[[Tensor], Tensor]:
-    """A function that feeds tokens after those it was given before.
-
-    It takes ids, `[batch, length]`, and gives the last position's logits, `[batch, vocab_size]`.
-    """
-    cache = {cache_argument(model): import_transformers().DynamicCache(config=model.config)}
-
-    def feed(token_ids: Tensor) -> Tensor:
-        # The head for one position alone, as the engine asks it: a matrix product of another shape
-        # may round otherwise.
-        output = model(token_ids, use_cache=True, logits_to_keep=1, **cache)
-        logits: Tensor = output.logits
-        return logits[:, -1]
-
-    return feed
-
-
-def cache_argument(model: Any) -> str:
-    """What the model's forward pass calls its key/value cache."""
-    parameters = inspect.signature(model.forward).parameters
-    return "cache" if "cache" in parameters else "past_key_values"
-
-
-def aligned(model: Any) -> Any:
-    """Move weights to memory as torch allocates it, and give the model back.
-
-    Weights that keep the file's dtype stay in the mapped file, at whatever address the header's
-    length gave them, and the CPU's matrix-vector products then round otherwise in the last bit.
-    """
-    for parameter in model.parameters():
-        if parameter.data_ptr() % _ALIGNMENT_BYTES:
-            parameter.data = parameter.data.clone()
-    return model
 
 
 def _argmax(row: Tensor) -> int:

@@ -3,10 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Literal
 
+import torch
 from torch import Tensor
 
-from augur.devices import DTypeName
+DTypeName = Literal["float32", "bfloat16", "float16"]
+
+DTYPES: Mapping[DTypeName, torch.dtype] = MappingProxyType(
+    {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+)
+"""What a proof can be carried out in, under the names that files and users give them."""
 
 
 @dataclass(frozen=True)
@@ -44,20 +51,23 @@ class Tolerance:
 
 EXACT = Tolerance()
 
-WHOLE_MODEL: Mapping[DTypeName, Tolerance] = MappingProxyType(
+WHOLE_MODEL: Mapping[torch.dtype, Tolerance] = MappingProxyType(
     {
-        "float32": Tolerance(1e-4, 1e-4),
-        "float16": Tolerance(5e-3, 5e-3),
-        "bfloat16": Tolerance(1e-2, of_peak=0.03),
+        torch.float32: Tolerance(1e-4, 1e-4),
+        torch.float16: Tolerance(5e-3, 5e-3),
+        torch.bfloat16: Tolerance(1e-2, of_peak=0.03),
     }
 )
-"""For logits that came another way: sums in another order, through every layer."""
+"""For logits that came another way (fused attention, a cache, chunks): sums in another order, in
+every layer, and each layer builds on the one before. In bfloat16, with 8 bits of mantissa, that
+noise goes with the largest logits, so their size sets the measure."""
 
-ONE_OP: Mapping[DTypeName, Tolerance] = MappingProxyType(
+ONE_OP: Mapping[torch.dtype, Tolerance] = MappingProxyType(
     {
-        "float32": Tolerance(1e-5, 1.3e-6),
-        "float16": Tolerance(1e-3, 1e-3),
-        "bfloat16": Tolerance(1e-3, 1.6e-2),
+        torch.float32: Tolerance(1e-5, 1.3e-6),
+        torch.float16: Tolerance(1e-3, 1e-3),
+        torch.bfloat16: Tolerance(1e-3, 1.6e-2),
     }
 )
-"""For one op on equal inputs: a rounding or two; the absolute part is for sums that cancel."""
+"""For one op or module on equal inputs: a rounding or two; the absolute part is for sums that
+cancel."""

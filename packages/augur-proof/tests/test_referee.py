@@ -1,28 +1,23 @@
 """transformers' side tells the truth, whichever release is installed."""
 
-import re
 import shutil
 import sys
 from collections import UserDict
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM
 
-import augur_apps
-import augur_proof
-from augur_proof.errors import ProofError
-from augur_proof.referee import Referee, cache_argument, token_ids_of
+from augur_proof import ProofError, Referee, write_tiny_checkpoint
+from augur_proof.transformers_api import cache_argument, token_ids_of
 
-CPU = torch.device("cpu")
+transformers = pytest.importorskip("transformers")
 
 
 @pytest.fixture(scope="module")
 def referee(checkpoint):
-    return Referee.load(checkpoint, device="cpu", dtype="float32")
+    return Referee.load(checkpoint, dtype=torch.float32)
 
 
 class Encoding(UserDict):
@@ -38,9 +33,19 @@ class Encoding(UserDict):
         Encoding(input_ids=[3, 1, 2], attention_mask=[1, 1, 1]),
         Encoding(input_ids=[[3, 1, 2]]),
         Encoding(input_ids=torch.tensor([[3, 1, 2]])),
+        transformers.BatchEncoding({"input_ids": [[3, 1, 2]], "attention_mask": [[1, 1, 1]]}),
         torch.tensor([3, 1, 2]),
     ],
-    ids=["list", "batch", "dict", "mapping", "mapping of a batch", "of a tensor", "tensor"],
+    ids=[
+        "list",
+        "batch",
+        "dict",
+        "mapping",
+        "mapping of a batch",
+        "of a tensor",
+        "batch encoding",
+        "tensor",
+    ],
 )
 def test_ids_are_found_in_whatever_a_chat_template_gives(rendered):
     assert token_ids_of(rendered) == [3, 1, 2]
@@ -53,24 +58,19 @@ def test_a_prompt_is_encoded_as_the_rendered_template_is(referee):
     assert referee.encode("Why?") == referee.tokenizer(text)["input_ids"]
 
 
-def test_without_a_chat_template_a_prompt_is_raw_text(checkpoint, tmp_path):
-    folder = shutil.copytree(checkpoint, tmp_path / "base")
-    (folder / "chat_template.jinja").unlink()
-    base = Referee.load(folder, device="cpu", dtype="float32")
+def test_without_a_chat_template_a_prompt_is_raw_text(tmp_path):
+    folder = write_tiny_checkpoint(tmp_path / "base", chat_template=None)
+    base = Referee.load(folder, dtype=torch.float32)
     assert base.encode("Why?") == base.tokenizer("Why?")["input_ids"]
+    with pytest.raises(ProofError, match="no tokens"):
+        base.encode("")
 
 
-def test_its_tokens_are_those_of_transformers_own_greedy_generation(referee):
+def test_its_tokens_are_those_of_transformers_own_greedy_generation(referee, generate):
     answer = referee.answer("Why is the sky blue?", 12)
-    generated = referee.model.generate(
-        torch.tensor([answer.input_ids]),
-        max_new_tokens=12,
-        do_sample=False,
-        output_logits=True,
-        return_dict_in_generate=True,
-    )
-    assert generated.sequences[0].tolist() == answer.input_ids + answer.generated_ids
-    assert torch.equal(torch.cat(generated.logits), answer.logits)
+    token_ids, logits = generate(referee, answer.input_ids, 12)
+    assert token_ids == answer.generated_ids
+    assert torch.equal(logits, answer.logits)
 
 
 def test_an_eos_ends_the_answer_and_is_part_of_it(referee, monkeypatch):
@@ -89,7 +89,7 @@ def test_a_penalty_of_the_checkpoint_plays_no_part(referee, monkeypatch):
 
 
 def test_recording_a_pass_does_not_change_a_bit(checkpoint):
-    referee = Referee.load(checkpoint, device="cpu", dtype="float32")
+    referee = Referee.load(checkpoint, dtype=torch.float32)
     answer = referee.answer("Why?", 3)
     passes = referee.record(answer.input_ids, decode_steps=2)
     fed = [one.token_ids for one in passes]
@@ -109,18 +109,18 @@ def test_a_checkpoint_that_lacks_a_tensor_is_no_source_of_truth(checkpoint, tmp_
     del tensors["model.layers.3.self_attn.q_proj.bias"]
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ProofError, match=r"no tensor model\.layers\.3\.self_attn\.q_proj\.bias"):
-        Referee.load(folder, device="cpu", dtype="float32")
+        Referee.load(folder, dtype=torch.float32)
 
 
 def test_a_folder_that_transformers_cannot_load_is_one_message(tmp_path):
     with pytest.raises(ProofError, match="transformers cannot load it"):
-        Referee.load(tmp_path, device="cpu", dtype="float32")
+        Referee.load(tmp_path, dtype=torch.float32)
 
 
 def test_a_missing_transformers_is_one_message_that_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ProofError, match="uv sync"):
-        Referee.load(tmp_path, device="cpu", dtype="float32")
+        Referee.load(tmp_path, dtype=torch.float32)
 
 
 def _newer(*, input_ids, cache=None, past_key_values=None):
@@ -137,39 +137,10 @@ def test_the_cache_is_handed_over_under_the_name_that_the_release_uses(forward, 
 
 
 def test_the_installed_release_takes_the_cache(checkpoint, referee):
-    model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
+    model = transformers.AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
     assert cache_argument(model) in ("cache", "past_key_values")
     answer = referee.answer("Why?", 4)
     whole = torch.tensor([answer.input_ids + answer.generated_ids[:3]])
     with torch.inference_mode():
         uncached = model(whole, use_cache=False).logits[0, -4:]
     assert torch.allclose(uncached, answer.logits, atol=1e-4)
-
-
-def test_a_raw_prompt_without_tokens_is_refused(checkpoint, tmp_path):
-    folder = shutil.copytree(checkpoint, tmp_path / "base")
-    (folder / "chat_template.jinja").unlink()
-    base = Referee.load(folder, device="cpu", dtype="float32")
-    with pytest.raises(ProofError, match="no tokens"):
-        base.encode("")
-
-
-def test_no_other_file_of_the_program_imports_transformers():
-    proof, apps = Path(augur_proof.__file__).parent, Path(augur_apps.__file__).parent
-    sources = [apps / "parity.py", *proof.glob("*.py")]
-    importing = {
-        path.name
-        for path in sources
-        if re.search(r"^\s*(import|from) transformers\b", path.read_text(encoding="utf-8"), re.M)
-    }
-    assert importing == {"referee.py"}
-
-
-def test_a_truth_file_is_checked_where_transformers_is_not_installed(
-    parity, truth_file, checkpoint, monkeypatch
-):
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    assert parity("check", "--truth", truth_file).exit_code == 0
-    beside = parity("check", "--model", checkpoint)
-    assert beside.exit_code == 2
-    assert "transformers, the source of truth, cannot be imported" in beside.stderr

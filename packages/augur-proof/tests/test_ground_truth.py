@@ -9,12 +9,16 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from augur_proof.answer import Answer
-from augur_proof.errors import ProofError
-from augur_proof.ground_truth import GroundTruth, read_ground_truth, write_ground_truth
-from augur_proof.made_with import MadeWith
+from augur_proof import (
+    Answer,
+    GroundTruth,
+    MadeWith,
+    ProofError,
+    read_ground_truth,
+    write_ground_truth,
+)
 
-MADE_WITH = MadeWith.here(
+MADE_WITH = MadeWith(
     "transformers", "a/model", dtype="float32", device="cpu", attention="eager", max_new_tokens=2
 )
 ANSWERS = [

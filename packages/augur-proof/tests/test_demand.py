@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from augur_proof.demand import one_op_demand, whole_model_demand
-from augur_proof.made_with import MadeWith
-from augur_proof.tolerance import EXACT, Tolerance
+from augur_proof import EXACT, MadeWith, Tolerance, one_op_demand, whole_model_demand
 
-TRUTH = MadeWith.here(
+TRUTH = MadeWith(
     "transformers", "a/model", dtype="float32", device="cpu", attention="eager", max_new_tokens=1
 )
 FLOAT32, FLOAT16 = Tolerance(1e-4, 1e-4), Tolerance(5e-3, 5e-3)

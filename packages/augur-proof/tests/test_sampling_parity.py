@@ -8,16 +8,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import Qwen2ForCausalLM
-from transformers.generation.logits_process import (
-    MinNewTokensLengthLogitsProcessor,
-    MinPLogitsWarper,
-    RepetitionPenaltyLogitsProcessor,
-    SequenceBiasLogitsProcessor,
-    TemperatureLogitsWarper,
-    TopKLogitsWarper,
-    TopPLogitsWarper,
-)
 
 from augur_gen import SamplingParams, StopConditions, generate, process_logits
 from augur_gen.logit_processors import (
@@ -30,7 +20,9 @@ from augur_gen.logit_processors import (
     suppress_tokens,
 )
 from augur_gen.stable_top_p import apply_top_p_stably
-from tiny_pairs import Pair, random_token_ids, tiny_pair
+from augur_proof import Referee, random_token_ids, tiny_pair
+
+theirs_of = pytest.importorskip("transformers.generation.logits_process")
 
 INF = math.inf
 NO_TOKENS = torch.zeros(1, 0, dtype=torch.int64)
@@ -73,7 +65,9 @@ Processor = Callable[[Tensor], Tensor]
 def repetition(penalty: float) -> tuple[Processor, Processor]:
     return (
         lambda logits: apply_repetition_penalty(logits, seen_tokens(logits), penalty),
-        lambda logits: RepetitionPenaltyLogitsProcessor(penalty)(seen_tokens(logits), logits),
+        lambda logits: theirs_of.RepetitionPenaltyLogitsProcessor(penalty)(
+            seen_tokens(logits), logits
+        ),
     )
 
 
@@ -81,14 +75,14 @@ def bias(logit_bias: dict[int, float]) -> tuple[Processor, Processor]:
     sequences = {(token_id,): value for token_id, value in logit_bias.items()}
     return (
         lambda logits: apply_logit_bias(logits, logit_bias),
-        lambda logits: SequenceBiasLogitsProcessor(sequences)(NO_TOKENS, logits),
+        lambda logits: theirs_of.SequenceBiasLogitsProcessor(sequences)(NO_TOKENS, logits),
     )
 
 
 def suppression(token_ids: list[int]) -> tuple[Processor, Processor]:
     return (
         lambda logits: suppress_tokens(logits, token_ids),
-        lambda logits: MinNewTokensLengthLogitsProcessor(5, 3, token_ids)(
+        lambda logits: theirs_of.MinNewTokensLengthLogitsProcessor(5, 3, token_ids)(
             torch.zeros(1, 7, dtype=torch.int64), logits
         ),
     )
@@ -104,19 +98,19 @@ PROCESSORS = {
     "logit_bias that forbids": bias({0: -INF}),
     "suppressed tokens": suppression([0, 99, 10**6]),
     **{
-        f"temperature {value}": warper(apply_temperature, TemperatureLogitsWarper, value)
+        f"temperature {value}": warper(apply_temperature, theirs_of.TemperatureLogitsWarper, value)
         for value in (1e-6, 0.7, 1.0, 3.0)
     },
     **{
-        f"top_k {value}": warper(apply_top_k, TopKLogitsWarper, value)
+        f"top_k {value}": warper(apply_top_k, theirs_of.TopKLogitsWarper, value)
         for value in (1, 2, 20, 257, 10**6)
     },
     **{
-        f"top_p {value}": warper(apply_top_p, TopPLogitsWarper, value)
+        f"top_p {value}": warper(apply_top_p, theirs_of.TopPLogitsWarper, value)
         for value in (0.0, 0.01, 0.3, 0.8, 0.9, 0.999, 1.0)
     },
     **{
-        f"min_p {value}": warper(apply_min_p, MinPLogitsWarper, value)
+        f"min_p {value}": warper(apply_min_p, theirs_of.MinPLogitsWarper, value)
         for value in (0.0, 0.05, 0.5, 1.0)
     },
 }
@@ -144,7 +138,7 @@ def test_the_stable_top_p_equals_transformers_with_a_sort_that_puts_lowest_ids_l
         return values, logits.shape[-1] - 1 - mirrored
 
     monkeypatch.setattr(torch, "sort", lowest_id_of_equals_last)
-    assert torch.equal(found, TopPLogitsWarper(top_p)(NO_TOKENS, LOGITS[name]))
+    assert torch.equal(found, theirs_of.TopPLogitsWarper(top_p)(NO_TOKENS, LOGITS[name]))
 
 
 def wrong_way(logits: Tensor) -> Tensor:
@@ -199,11 +193,11 @@ EOS = [7, 11]
 
 
 def transformers_run(
-    referee: Qwen2ForCausalLM, prompt: Tensor, params: SamplingParams, min_new_tokens: int
+    referee: Referee, prompt: Tensor, params: SamplingParams, min_new_tokens: int
 ) -> tuple[list[int], Tensor, Tensor]:
     """New tokens, and for each the raw and the processed logits, `[tokens, vocab_size]`."""
     torch.manual_seed(0)
-    output = referee.generate(
+    output = referee.model.generate(
         prompt,
         attention_mask=torch.ones_like(prompt),
         do_sample=params.temperature > 0,
@@ -281,13 +275,13 @@ def test_the_cuts_in_another_order_would_be_noticed() -> None:
 def test_greedy_with_a_penalty_bias_and_minimum_gives_transformers_tokens(
     penalty: float, min_new_tokens: int
 ) -> None:
-    pair: Pair = tiny_pair("untied", torch.float32)
+    pair = tiny_pair("untied", torch.float32)
     params = SamplingParams(
         temperature=0, repetition_penalty=penalty, logit_bias={7: 0.8, 12: -1.0}
     )
     stop = StopConditions.of(24, EOS, min_new_tokens=min_new_tokens)
     for prompt in random_token_ids(4, 11).split(1):
         expected, _, _ = transformers_run(pair.referee, prompt, params, min_new_tokens)
-        found = generate(pair.candidate, prompt[0].tolist(), stop, sampler=params).run()
+        found = generate(pair.candidate.model, prompt[0].tolist(), stop, sampler=params).run()
         assert found.token_ids == expected
         assert len(expected) == 24 or min_new_tokens == 0

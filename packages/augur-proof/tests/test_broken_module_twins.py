@@ -4,28 +4,29 @@ import pytest
 import torch
 
 from augur_model import EAGER
-from broken_twins import (
-    ATTENTION_TWINS,
+from augur_proof import (
+    DTYPES,
     LOW_BIT_TWINS,
-    MLP_TWINS,
-    NORM_TWINS,
+    ONE_OP,
     PREFILL_TWINS,
-    ROTATION_TWINS,
-    check_both_fail,
-)
-from comparison import DTYPES, ONE_OP, ComparisonError, check_close, check_same_bits
-from module_outputs import (
+    ComparisonError,
     attention_outputs,
     block_outputs,
+    check_both_fail,
+    check_close,
+    check_same_bits,
     hidden_states,
     mlp_outputs,
     norm_outputs,
     rotary_tables,
     rotated_heads,
+    tiny_config,
 )
-from referee import referee_config
+from augur_proof.broken_twins import ATTENTION_TWINS, MLP_TWINS, NORM_TWINS, ROTATION_TWINS
 
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
+pytest.importorskip("transformers")
+
+each_dtype = pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
 
 
 @each_dtype
@@ -48,7 +49,7 @@ def test_a_norm_that_multiplies_before_rounding_fails_equality(dtype: torch.dtyp
 @each_dtype
 @pytest.mark.parametrize("name", ROTATION_TWINS)
 def test_a_broken_rotation_fails(name: str, dtype: torch.dtype) -> None:
-    cos, sin = rotary_tables(referee_config(), torch.tensor([[3, 15], [4, 257]]), dtype)
+    cos, sin = rotary_tables(tiny_config(), torch.tensor([[3, 15], [4, 257]]), dtype)
     heads = hidden_states(2, 2, 32, dtype).view(2, 2, 4, 8).transpose(1, 2)
     check_close(*rotated_heads(heads, cos.expected, sin.expected), ONE_OP[dtype])
     broken = rotated_heads(heads, cos.expected, sin.expected, ROTATION_TWINS[name])
@@ -58,8 +59,8 @@ def test_a_broken_rotation_fails(name: str, dtype: torch.dtype) -> None:
 @each_dtype
 def test_rotary_tables_of_neighbouring_positions_fail(dtype: torch.dtype) -> None:
     positions = torch.tensor([[3, 257, 4095]])
-    tables = rotary_tables(referee_config(), positions, dtype)
-    shifted = rotary_tables(referee_config(), positions + 1, dtype)
+    tables = rotary_tables(tiny_config(), positions, dtype)
+    shifted = rotary_tables(tiny_config(), positions + 1, dtype)
     for right, wrong in zip(tables, shifted, strict=True):
         check_both_fail(wrong.found, right.expected, ONE_OP[dtype])
 
@@ -73,9 +74,9 @@ def test_broken_attention_fails(
     inputs = hidden_states(2, 9, 32, dtype)
     twin = {**ROTATION_TWINS, **ATTENTION_TWINS}[name]
     for outputs_of in (attention_outputs, block_outputs):
-        right = outputs_of(referee_config(), inputs, EAGER, sizes)
+        right = outputs_of(tiny_config(), inputs, EAGER, sizes)
         check_close(*right, ONE_OP[dtype])
-        wrong = outputs_of(referee_config(), inputs, twin, sizes)
+        wrong = outputs_of(tiny_config(), inputs, twin, sizes)
         check_both_fail(wrong.found[:, 6:], wrong.expected[:, 6:], ONE_OP[dtype])
 
 
@@ -83,7 +84,7 @@ def test_broken_attention_fails(
 @pytest.mark.parametrize("name", PREFILL_TWINS)
 def test_attention_that_sees_ahead_fails(name: str, dtype: torch.dtype) -> None:
     inputs = hidden_states(2, 9, 32, dtype)
-    outputs = attention_outputs(referee_config(), inputs, PREFILL_TWINS[name])
+    outputs = attention_outputs(tiny_config(), inputs, PREFILL_TWINS[name])
     check_both_fail(*outputs, ONE_OP[dtype])
 
 
@@ -91,7 +92,7 @@ def test_attention_that_sees_ahead_fails(name: str, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("name", MLP_TWINS)
 def test_a_broken_mlp_fails(name: str, dtype: torch.dtype) -> None:
     inputs = hidden_states(2, 9, 32, dtype)
-    check_close(*mlp_outputs(referee_config(), inputs), ONE_OP[dtype])
+    check_close(*mlp_outputs(tiny_config(), inputs), ONE_OP[dtype])
     for outputs_of in (mlp_outputs, block_outputs):
-        outputs = outputs_of(referee_config(), inputs, MLP_TWINS[name])
+        outputs = outputs_of(tiny_config(), inputs, MLP_TWINS[name])
         check_both_fail(*outputs, ONE_OP[dtype])

@@ -1,10 +1,12 @@
 """A table of ops on trial is found by name, or refused with the reason."""
 
+from dataclasses import replace
+
 import pytest
 
+import augur_model
 from augur_model import EAGER
-from augur_proof.errors import ProofError
-from augur_proof.ops_table import load_ops
+from augur_proof import ProofError, load_ops
 
 
 def test_a_table_is_found_by_module_and_name():
@@ -28,11 +30,15 @@ def test_a_module_of_the_current_folder_is_found(tmp_path, monkeypatch):
         ("no_such_kernels:TABLE", "importing no_such_kernels failed: ModuleNotFoundError"),
         ("augur_model:TABLE", "TABLE does not exist, expected an augur_model.Ops"),
         ("augur_model:QwenConfig", "QwenConfig is a type, expected an augur_model.Ops"),
-        ("wrong_ops:NOT_A_TABLE", "NOT_A_TABLE is a function"),
-        ("wrong_ops:NOT_CALLABLE", "its swiglu cannot be called"),
+        ("augur_model.ops:swiglu", "swiglu is a function, expected an augur_model.Ops"),
     ],
 )
-@pytest.mark.usefixtures("parity")
 def test_what_is_no_table_is_refused(spec, message):
     with pytest.raises(ProofError, match=message):
         load_ops(spec)
+
+
+def test_a_table_whose_op_cannot_be_called_is_refused(monkeypatch):
+    monkeypatch.setattr(augur_model, "TABLE", replace(EAGER, swiglu=None), raising=False)
+    with pytest.raises(ProofError, match="its swiglu cannot be called"):
+        load_ops("augur_model:TABLE")

@@ -5,11 +5,15 @@ import math
 import pytest
 import torch
 
-from augur_proof.answer import Answer
-from augur_proof.compare import compare, first_parting, kl_divergence
-from augur_proof.demand import Demand
-from augur_proof.errors import ProofError
-from augur_proof.tolerance import EXACT, Tolerance
+from augur_proof import (
+    EXACT,
+    Answer,
+    Demand,
+    ProofError,
+    Tolerance,
+    compare,
+)
+from augur_proof.compare import first_parting, kl_divergence
 
 TO_THE_BIT = Demand(EXACT, near_ties_may_part=False)
 

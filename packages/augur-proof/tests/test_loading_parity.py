@@ -11,18 +11,27 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from augur_proof import (
+    DTYPES,
+    KINDS,
+    Candidate,
+    Referee,
+    check_same_bits,
+    random_token_ids,
+    tiny_config,
+)
 from augur_weights import CheckpointError
-from candidate import candidate_logits, load_candidate
-from comparison import DTYPES, check_same_bits
-from referee import build_referee, load_referee, referee_config, referee_logits
-from tiny_pairs import TINY_CONFIGS, random_token_ids
+
+pytest.importorskip("transformers")
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 
 
 def _save(folder: Path, max_shard_size: str = "1GB", **changes: Any) -> Path:
-    build_referee(referee_config(**changes)).save_pretrained(folder, max_shard_size=max_shard_size)
+    Referee.random(tiny_config(**changes)).model.save_pretrained(
+        folder, max_shard_size=max_shard_size
+    )
     return folder
 
 
@@ -33,17 +42,17 @@ def _rewrite_tensors(folder: Path, tensors: dict[str, Tensor]) -> None:
 def _check_loads_as_transformers_does(folder: Path, dtype: torch.dtype = torch.float32) -> None:
     token_ids, sizes = random_token_ids(2, 9), (5, 1, 2, 1)
     check_same_bits(
-        candidate_logits(load_candidate(folder, dtype), token_ids, sizes),
-        referee_logits(load_referee(folder, dtype), token_ids, sizes),
+        Candidate.load(folder, dtype=dtype).logits(token_ids, sizes),
+        Referee.load(folder, dtype=dtype).logits(token_ids, sizes),
     )
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("name", TINY_CONFIGS)
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("name", KINDS)
 def test_a_checkpoint_from_transformers_computes_the_same(
     name: str, dtype: torch.dtype, tmp_path: Path
 ) -> None:
-    _check_loads_as_transformers_does(_save(tmp_path, **TINY_CONFIGS[name]), dtype)
+    _check_loads_as_transformers_does(_save(tmp_path, **KINDS[name]), dtype)
 
 
 def test_a_tied_checkpoint_without_a_head_loads(tmp_path: Path) -> None:
@@ -54,11 +63,11 @@ def test_a_tied_checkpoint_without_a_head_loads(tmp_path: Path) -> None:
 
 def test_a_tied_checkpoint_with_an_identical_head_loads(tmp_path: Path) -> None:
     tensors = load_file(_save(tmp_path, tie_word_embeddings=True) / WEIGHTS)
-    without_head = candidate_logits(load_candidate(tmp_path, torch.float32), random_token_ids(2, 9))
+    without_head = Candidate.load(tmp_path, dtype=torch.float32).logits(random_token_ids(2, 9))
     head = tensors["model.embed_tokens.weight"].clone()
     _rewrite_tensors(tmp_path, {**tensors, "lm_head.weight": head})
     _check_loads_as_transformers_does(tmp_path)
-    with_head = candidate_logits(load_candidate(tmp_path, torch.float32), random_token_ids(2, 9))
+    with_head = Candidate.load(tmp_path, dtype=torch.float32).logits(random_token_ids(2, 9))
     check_same_bits(with_head, without_head)
 
 
@@ -73,10 +82,10 @@ def test_large_biases_take_part(tmp_path: Path) -> None:
     tensors = load_file(_save(tmp_path) / WEIGHTS)
     biases = {name: 3 * value for name, value in tensors.items() if name.endswith("bias")}
     assert len(biases) == 2 * 3
-    plain = candidate_logits(load_candidate(tmp_path, torch.float32), random_token_ids(2, 9))
+    plain = Candidate.load(tmp_path, dtype=torch.float32).logits(random_token_ids(2, 9))
     _rewrite_tensors(tmp_path, {**tensors, **biases})
     _check_loads_as_transformers_does(tmp_path)
-    biased = candidate_logits(load_candidate(tmp_path, torch.float32), random_token_ids(2, 9))
+    biased = Candidate.load(tmp_path, dtype=torch.float32).logits(random_token_ids(2, 9))
     assert not torch.allclose(biased, plain, atol=0.1)
 
 
@@ -85,7 +94,7 @@ def test_a_missing_bias_is_an_error_that_names_it(tmp_path: Path) -> None:
     del tensors["model.layers.1.self_attn.k_proj.bias"]
     _rewrite_tensors(tmp_path, tensors)
     with pytest.raises(CheckpointError, match=re.escape("model.layers.1.self_attn.k_proj.bias")):
-        load_candidate(tmp_path, torch.float32)
+        Candidate.load(tmp_path, dtype=torch.float32)
 
 
 def test_a_shape_that_config_and_weights_disagree_on_is_an_error_that_says_all(
@@ -95,7 +104,7 @@ def test_a_shape_that_config_and_weights_disagree_on_is_an_error_that_says_all(
     config["intermediate_size"] = 40
     (tmp_path / CONFIG).write_text(json.dumps(config), encoding="utf-8")
     with pytest.raises(CheckpointError) as caught:
-        load_candidate(tmp_path, torch.float32)
+        Candidate.load(tmp_path, dtype=torch.float32)
     message = str(caught.value)
     assert re.search(r"model\.layers\.0\.mlp\.(gate|up|down)_proj\.weight", message)
     assert str(tmp_path / WEIGHTS) in message
@@ -110,11 +119,11 @@ def test_rotary_frequencies_are_their_closed_form_after_loading_over_dirty_memor
     # Freed blocks of every small size, full of NaN, for a buffer left empty to be made of.
     dirt = [torch.full((size,), torch.nan) for size in range(1, 2000)]
     del dirt
-    candidate = load_candidate(tmp_path, torch.bfloat16)
-    found = candidate.model.rotary_emb.inverse_frequencies
+    candidate = Candidate.load(tmp_path, dtype=torch.bfloat16)
+    found = candidate.model.model.rotary_emb.inverse_frequencies
     closed_form = [math.pow(1_000_000.0, -2 * index / 16) for index in range(8)]
     torch.testing.assert_close(found, torch.tensor(closed_form), rtol=3e-7, atol=0)
-    referee = load_referee(tmp_path, torch.bfloat16)
-    check_same_bits(found, referee.model.rotary_emb.inv_freq)
-    for parameter in candidate.parameters():
+    referee = Referee.load(tmp_path, dtype=torch.bfloat16)
+    check_same_bits(found, referee.model.model.rotary_emb.inv_freq)
+    for parameter in candidate.model.parameters():
         assert torch.isfinite(parameter).all()

@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from augur_proof.difference import difference
-from augur_proof.tolerance import EXACT, Tolerance
+from augur_proof import EXACT, Tolerance, difference
 
 REFERENCE = torch.tensor([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
 
