@@ -10,23 +10,39 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# The whole of what each package may import, beside the standard library and itself. markupsafe is
-# jinja2's own type of text, and comes with it.
+CORE = {"augur_weights", "augur_tok", "augur_model", "augur_gen"}
+
+# The whole of what each package may import, beside the standard library and itself.
 ALLOWED = {
-    "augur_weights": {"torch", "safetensors", "huggingface_hub", "gguf", "numpy"},
-    "augur_tok": {"tokenizers", "jinja2", "markupsafe"},
+    "augur_files": set(),
+    "augur_weights": {"torch", "huggingface_hub", "gguf", "numpy", "augur_files"},
+    # markupsafe is jinja2's own type of text, and comes with it.
+    "augur_tok": {"tokenizers", "jinja2", "markupsafe", "augur_files"},
     "augur_model": {"torch"},
     "augur_gen": {"torch", "augur_model"},
+    "augur": {"torch", "filelock", "llguidance", *CORE},
+    "augur_proof": {"torch", "safetensors", "tokenizers", "transformers", *CORE},
+    "augur_bench": {"torch", "matplotlib", "augur", "augur_proof", *CORE},
 }
-# What their pyproject.toml may ask for: numpy comes with gguf, which is an extra.
+# What their pyproject.toml must ask for, extras apart.
 DECLARED = {
-    "augur_weights": {"torch", "safetensors", "huggingface-hub"},
-    "augur_tok": {"tokenizers", "jinja2", "markupsafe"},
+    "augur_files": set(),
+    "augur_weights": {"torch", "huggingface-hub", "augur-files"},
+    "augur_tok": {"tokenizers", "jinja2", "augur-files"},
     "augur_model": {"torch"},
     "augur_gen": {"torch", "augur-model"},
+    "augur": {"torch", "filelock", "augur-weights", "augur-tok", "augur-model", "augur-gen"},
+    "augur_proof": {
+        *("torch", "safetensors", "tokenizers"),
+        *("augur-weights", "augur-tok", "augur-model", "augur-gen"),
+    },
 }
-# Only these files may import what an extra brings.
-OPTIONAL_IMPORTS = {"gguf", "numpy"}
+# What only an extra brings, and how the names of the files begin that may import it.
+OPTIONAL = {
+    "gguf": "gguf_",
+    "numpy": "gguf_",
+    "llguidance": "grammar",
+}
 
 
 def imported_modules(source: str) -> set[str]:
@@ -59,16 +75,22 @@ def test_a_package_imports_only_what_the_table_allows(package):
 
 @pytest.mark.parametrize("package", DECLARED)
 def test_a_package_declares_exactly_what_the_table_allows(package):
-    folder = ROOT / "packages" / package.replace("_", "-")
+    (folder,) = (path.parents[1] for path in (ROOT / "packages").glob(f"*/src/{package}"))
     project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     names = {re.match(r"[\w-]+", entry).group() for entry in project["dependencies"]}
     assert names == DECLARED[package]
 
 
-def test_only_the_gguf_files_need_the_gguf_extra():
-    for path in source_files("augur_weights"):
-        if imported_modules(path.read_text(encoding="utf-8")) & OPTIONAL_IMPORTS:
-            assert path.name.startswith("gguf_"), f"{path.name} imports an optional dependency"
+@pytest.mark.parametrize("optional", OPTIONAL)
+def test_only_files_of_that_name_need_what_an_extra_brings(optional):
+    importing = [
+        path.name
+        for package in ALLOWED
+        for path in source_files(package)
+        if optional in imported_modules(path.read_text(encoding="utf-8"))
+    ]
+    assert importing
+    assert all(name.startswith(OPTIONAL[optional]) for name in importing), importing
 
 
 @pytest.mark.parametrize(
