@@ -114,7 +114,10 @@ def repository_files(tensors: Tensors) -> dict[str, bytes]:
         "config.json": b'{"model_type": "tiny"}',
         "generation_config.json": b'{"eos_token_id": [1, 2]}',
         "tokenizer.json": b'{"model": {}}',
-        "tokenizer_config.json": b'{"chat_template": null}',
+        "tokenizer_config.json": b'{"added_tokens_decoder": {}}',
+        "added_tokens.json": b'{"<a>": 1}',
+        "special_tokens_map.json": b'{"eos_token": "<a>"}',
+        "additional_chat_templates/tool_use.jinja": b"{{ tools }}",
         "vocab.json": b"{}",
         "merges.txt": b"#version: 0.2",
         "chat_template.jinja": b"{{ messages }}",
@@ -129,14 +132,13 @@ def repository_files(tensors: Tensors) -> dict[str, bytes]:
 @pytest.fixture
 def needed_files() -> list[str]:
     return [
+        "additional_chat_templates/tool_use.jinja",
         "chat_template.jinja",
         "config.json",
         "generation_config.json",
-        "merges.txt",
         "model.safetensors",
         "tokenizer.json",
         "tokenizer_config.json",
-        "vocab.json",
     ]
 
 

@@ -145,7 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         path = unquote(urlsplit(self.path).path)
         large = re.fullmatch(r"/large/([0-9a-f]{64})/(.+)", path)
-        small = re.fullmatch(r"/(.+?)/resolve/(.+?)/([^/]+)", path)
+        small = re.fullmatch(r"/(.+?)/resolve/([0-9a-f]{40})/(.+)", path)
         file = large[2] if large else small[3] if small else None
         # A redirected GET counts once, where the bytes are.
         is_redirect = small is not None and small[3].endswith(LARGE_SUFFIXES)

@@ -33,7 +33,7 @@ def test_a_fresh_download_asks_for_the_needed_files_alone_and_once(
     hub.add("org/name", repository_files)
     folder = resolve("org/name")
     assert hub.downloaded() == needed_files
-    assert sorted(path.name for path in folder.iterdir()) == needed_files
+    assert sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*.*")) == needed_files
     asked = {request.file for request in hub.requests if request.file}
     assert asked == set(needed_files)
     checkpoint = Checkpoint(folder)
@@ -201,6 +201,68 @@ def test_a_cache_that_is_not_whole_does_not_serve_and_says_what_is_missing(
     monkeypatch.setattr("time.sleep", lambda _: None)  # huggingface_hub waits between its tries
     message = failure("org/name")
     for part in ("org/name", "model.safetensors", str(folder), hub.url, "Check the network"):
+        assert part in message
+
+
+@pytest.fixture
+def older_files(repository_files: dict[str, bytes]) -> dict[str, bytes]:
+    """The same model as older libraries wrote it: no tokenizer.json, the ids in files of theirs."""
+    del repository_files["tokenizer.json"]
+    return repository_files | {"tokenizer_config.json": b'{"eos_token": null}'}
+
+
+def test_older_files_of_a_tokenizer_are_fetched_where_the_newer_leave_something_open(
+    hub: Any, older_files: dict[str, bytes], needed_files: list[str]
+) -> None:
+    hub.add("org/older", older_files)
+    resolve("org/older")
+    older = ["added_tokens.json", "merges.txt", "special_tokens_map.json", "vocab.json"]
+    assert hub.downloaded() == sorted({*needed_files, *older} - {"tokenizer.json"})
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_offline_a_cache_that_holds_what_is_read_serves(
+    hub: Any,
+    repository_files: dict[str, bytes],
+    older_files: dict[str, bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    older: bool,
+) -> None:
+    # The cache knows of files that it lacks and that nobody reads, vocab.json among them.
+    files = older_files if older else repository_files | {"tokenizer.json": b"{}"}
+    hub.add("org/name", files)
+    first = resolve("org/name")
+    assert (first / "vocab.json").exists() == older
+    assert not (first / "README.md").exists()
+    hub.requests.clear()
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert resolve("org/name") == first
+    assert hub.requests == []
+
+
+@pytest.mark.parametrize(
+    ("older", "name"),
+    [
+        (False, "tokenizer.json"),
+        (False, "generation_config.json"),
+        (False, "additional_chat_templates/tool_use.jinja"),
+        (True, "merges.txt"),
+        (True, "added_tokens.json"),
+    ],
+)
+def test_offline_a_cache_without_a_file_that_is_read_is_refused(
+    hub: Any,
+    repository_files: dict[str, bytes],
+    older_files: dict[str, bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    older: bool,
+    name: str,
+) -> None:
+    hub.add("org/name", older_files if older else repository_files | {"tokenizer.json": b"{}"})
+    (resolve("org/name") / name).unlink()
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    message = failure("org/name")
+    for part in ("HF_HUB_OFFLINE is set", name, "is not whole"):
         assert part in message
 
 

@@ -66,11 +66,11 @@ def test_a_flipped_bit_in_a_large_and_in_a_small_file_is_found(
 
 
 def test_every_damaged_file_is_named(fetched: Path) -> None:
-    for name in ("config.json", "merges.txt", "model.safetensors"):
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
         damage(fetched / name)
     faults = verify(fetched).faults
     assert [fault.partition(": ")[0] for fault in faults] == [
-        str(fetched / name) for name in ("config.json", "merges.txt", "model.safetensors")
+        str(fetched / name) for name in ("config.json", "model.safetensors", "tokenizer.json")
     ]
 
 
@@ -81,10 +81,10 @@ def test_a_truncated_file_is_named_once(fetched: Path) -> None:
 
 
 def test_a_file_that_the_commit_does_not_have_is_named(fetched: Path) -> None:
-    (fetched / "added_tokens.json").write_text("{}", encoding="utf-8")
+    (fetched / "chat_template.json").write_text("{}", encoding="utf-8")
     (fetched / ".DS_Store").touch()
     message = the_fault(verify(fetched))
-    assert message.startswith(f"{fetched / 'added_tokens.json'}: is no file of the model")
+    assert message.startswith(f"{fetched / 'chat_template.json'}: is no file of the model")
 
 
 @pytest.mark.parametrize("offline", [True, False])
@@ -100,8 +100,8 @@ def test_without_the_hub_the_names_in_the_cache_tell(
     assert whole.faults == ()
     assert whole.num_files == len(needed_files)
     assert whole.known_by.startswith("kept by the cache since the download, as the Hub did not")
-    damage(fetched / "vocab.json")
-    assert "vocab.json: is damaged: found git SHA-1" in the_fault(verify(fetched))
+    damage(fetched / "tokenizer.json")
+    assert "tokenizer.json: is damaged: found git SHA-1" in the_fault(verify(fetched))
 
 
 def test_a_local_folder_has_no_digests_but_a_structure(
@@ -262,9 +262,9 @@ def test_a_fault_is_one_bounded_line_of_printable_text(
 
 def test_nothing_is_changed_by_looking(fetched: Path) -> None:
     damage(fetched / "model.safetensors")
-    before = {path: path.read_bytes() for path in fetched.iterdir()}
+    before = {path: path.read_bytes() for path in fetched.rglob("*.*")}
     verify(fetched)
-    assert {path: path.read_bytes() for path in fetched.iterdir()} == before
+    assert {path: path.read_bytes() for path in fetched.rglob("*.*")} == before
 
 
 def test_the_index_of_a_damaged_folder_is_one_of_its_faults(

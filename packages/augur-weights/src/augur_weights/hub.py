@@ -30,19 +30,17 @@ from augur_weights.layout import (
     read_index,
 )
 
-# All that is ever fetched besides the weights.
+_TOKENIZER, _TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+
+# What is fetched of every model that has it, besides the weights; patterns.
 _SMALL_FILES = (
     CONFIG_NAME,
     GENERATION_CONFIG_NAME,
     INDEX_NAME,
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "vocab.json",
-    "merges.txt",
-    "added_tokens.json",
-    "special_tokens_map.json",
+    _TOKENIZER,
+    _TOKENIZER_CONFIG,
     "chat_template.jinja",
-    "chat_template.json",
+    "additional_chat_templates/*.jinja",
 )
 
 
@@ -55,9 +53,10 @@ def hub_checkpoint(
 ) -> Path:
     """Fetch what is needed of a Hub model, or find it in the cache.
 
-    Only the config, the generation config, the tokenizer's files and the safetensors weights are
-    fetched: the files that the index names where there is one, else ``model.safetensors``. Where
-    the Hub cannot be reached, what the cache holds is used if it is whole.
+    Only what is read is fetched: the configs, the chat templates, the tokenizer's files (the older
+    ones only where the newer are not there or do not say all), and the safetensors weights, which
+    are the files that the index names where there is one, else ``model.safetensors``. Where the Hub
+    cannot be reached, what the cache holds is used if it holds that.
 
     Args:
         repo_id: the repository, ``org/name``.
@@ -80,14 +79,16 @@ def hub_checkpoint(
         folder = _fetched((CONFIG_NAME,), [CONFIG_NAME], repo_id, revision, cache_dir)
         check_config(READER.json_object(folder / CONFIG_NAME))
         commit = folder.name
-    # The index first: it decides which weights are needed.
+    # These first: they decide what else is read.
     folder = _fetched(_SMALL_FILES, [CONFIG_NAME], repo_id, revision, cache_dir, commit=commit)
     index = folder / INDEX_NAME
     weights = sorted(set(read_index(index).values())) if READER.is_file(index) else [WEIGHTS_NAME]
-    if not _missing(folder, weights):
+    older = _older_files(folder)
+    if not older and not _missing(folder, weights):
         # Without a network, another look would wait through its retries for nothing.
         return folder
-    names = (*_SMALL_FILES, *weights)
+    # The names are patterns here; escaped, each matches only itself.
+    names = (*(glob.escape(name) for name in weights), *older)
     return _fetched(names, weights, repo_id, revision, cache_dir, commit=folder.name)
 
 
@@ -109,6 +110,15 @@ def hub_config(repo_id: str, revision: str | None = None, *, cache_dir: Path | N
     return _fetched((CONFIG_NAME,), [CONFIG_NAME], repo_id, revision, cache_dir) / CONFIG_NAME
 
 
+def _older_files(folder: Path) -> list[str]:
+    """What augur-tok, like transformers, reads only where newer files leave something open."""
+    older = [] if READER.is_file(folder / _TOKENIZER) else ["vocab.json", "merges.txt"]
+    config = READER.json_object_if_present(folder / _TOKENIZER_CONFIG)
+    if "added_tokens_decoder" not in config:
+        older += ["added_tokens.json", "special_tokens_map.json"]
+    return older
+
+
 def _fetched(
     names: tuple[str, ...],
     needed: list[str],
@@ -118,7 +128,7 @@ def _fetched(
     *,
     commit: str | None = None,
 ) -> Path:
-    """The snapshot's folder, with those of ``names`` that there are and all of ``needed``.
+    """The snapshot's folder, with what there is of ``names``, patterns, and all of ``needed``.
 
     A second step names the ``commit`` that the first one found, so that both see the same state of
     the repository.
@@ -167,8 +177,7 @@ def _snapshot(
             repo_id,
             revision=revision,
             cache_dir=cache,
-            # The names are patterns here; escaped, each matches only itself.
-            allow_patterns=[glob.escape(name) for name in names],
+            allow_patterns=list(names),
             local_files_only=local_files_only,
         )
     )

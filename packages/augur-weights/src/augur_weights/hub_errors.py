@@ -108,12 +108,12 @@ def why_not_reached(cache: Path, error: Exception, lacking: str) -> str:
 
 def what_the_cache_lacks(cache: Path, error: OSError) -> str:
     """Say what is missing from the cache, as far as huggingface_hub tells."""
-    # Which files an interrupted download left out is said only in the library's sentence.
-    missing = re.search(r"missing \((.+?)\)\. ", str(error))
     snapshot = getattr(error, "snapshot_path", None)
-    if missing and snapshot:
-        return f"{missing[1]} missing from the copy in the cache, {snapshot}"
-    return f"the cache ({cache}) holds no copy"
+    return (
+        f"the copy in {snapshot} is not whole ({error})"
+        if snapshot
+        else f"the cache ({cache}) holds no copy"
+    )
 
 
 def why_not_whole(repo_id: str, snapshot: Path, missing: Sequence[str]) -> str:

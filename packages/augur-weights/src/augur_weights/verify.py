@@ -7,9 +7,10 @@ from pathlib import Path
 
 from augur_files import one_line
 from augur_weights.checkpoint import Checkpoint
+from augur_weights.digests import digest_like, digest_name
 from augur_weights.errors import CheckpointError
 from augur_weights.gguf_folder import MANIFEST_NAME
-from augur_weights.known_digests import KnownDigests, known_digests, none_known
+from augur_weights.known_digests import KnownDigests, known_digests
 from augur_weights.layout import READER
 from augur_weights.non_finite import find_non_finite
 from augur_weights.progress import Progress
@@ -58,7 +59,7 @@ def verify(folder: Path, *, progress: Progress | None = None) -> Verification:
         known = known_digests(folder)
     except CheckpointError as error:
         faults.append(str(error))
-        known = none_known("none are known, because the import's record is damaged")
+        known = KnownDigests("none are known, because the import's record is damaged")
     here = _files(folder)
     damaged = dict(_damaged(folder, here, known, progress))
     damaged |= {n: told for n, told in _not_files(folder) if n not in damaged}
@@ -81,23 +82,19 @@ def _damaged(
     folder: Path, here: dict[str, Path], known: KnownDigests, progress: Progress | None
 ) -> Iterator[tuple[str, str]]:
     """The files that are not what they should be, each with what to say about it."""
-    compared = {name: known.digests[name] for name in sorted(known.digests) if name in here}
+    compared = {name: known.digests[name] for name in sorted(known.digests.keys() & here.keys())}
     total = sum(here[name].stat().st_size for name in compared)
     done = 0
-
-    def on_bytes(count: int) -> None:
-        nonlocal done
-        done += count
+    for name, expected in compared.items():
+        found = digest_like(expected, here[name])
+        done += here[name].stat().st_size
         if progress is not None:
             progress("digests", done, total)
-
-    for name, digest in compared.items():
-        found = digest.of(here[name], on_bytes)
-        if found != digest.hex:
+        if found != expected:
             yield (
                 name,
-                f"{folder / name}: is damaged: found {digest.name} {found}, expected {digest.hex}, "
-                f"{known.known_by}. {known.remedy.format(file=here[name])}",
+                f"{folder / name}: is damaged: found {digest_name(found)} {found}, expected "
+                f"{expected}, {known.known_by}. {known.remedy.format(file=here[name])}",
             )
     if known.all_here:
         for name in sorted(known.digests.keys() - here.keys()):
