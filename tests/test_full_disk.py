@@ -14,7 +14,10 @@ import package_modules
 from augur_weights import Checkpoint, WeightsError, import_gguf
 from separate_process import SeparateProcess, download, import_with_limited_files
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits and mounts are POSIX's")
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="limits and mounts are POSIX's"),
+    pytest.mark.gate,
+]
 
 hub_stand_in = package_modules.load("hub_stand_in")
 MB = 2**20

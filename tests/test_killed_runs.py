@@ -22,7 +22,10 @@ import package_modules
 from augur_weights import Checkpoint, import_gguf
 from separate_process import TIMEOUT_S, SeparateProcess, download, import_in_steps
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs a signal that cannot be caught")
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="needs a signal that cannot be caught"),
+    pytest.mark.gate,
+]
 
 KILLS = int(os.environ.get("AUGUR_KILLS", "3"))
 PAUSE_S = 0.001

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 import torch
-from comparison import WHOLE_MODEL, ComparisonError, check_close
 
 from augur_gen import StaticKVCache, prefill
+from augur_proof import WHOLE_MODEL, ComparisonError, check_close
 from long_prompt_memory import long_prompt, long_prompt_model
+
+pytestmark = pytest.mark.gate
 
 SCRIPT = Path(__file__).with_name("long_prompt_memory.py")
 CHUNK = 512

@@ -5,35 +5,35 @@ from pathlib import Path
 
 import pytest
 import torch
-from broken_twins import DECODE_TWINS
-from candidate import candidate_logits, load_candidate, with_ops
-from comparison import (
+from torch import Tensor
+
+from augur_proof import (
+    DECODE_TWINS,
     DTYPES,
     WHOLE_MODEL,
+    Candidate,
     ComparisonError,
+    Pair,
+    Referee,
     check_close,
     check_same_bits,
     check_within_budget,
 )
-from referee import load_referee, referee_logits
-from tiny_pairs import Pair
-from torch import Tensor
-
 from augur_tok import Tokenizer
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.gate]
 
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello!"}]
 ANSWER = "Hello! How can I help you today, my friend?"
 NUM_DECODE_STEPS = 8
 
 
-@pytest.fixture(scope="module", params=DTYPES, ids=str)
+@pytest.fixture(scope="module", params=DTYPES.values(), ids=str)
 def pair(request: pytest.FixtureRequest, real_checkpoint: Path) -> Pair:
     gc.collect()  # The pair before takes gigabytes, and holds on to itself.
     return Pair(
-        load_candidate(real_checkpoint, request.param),
-        load_referee(real_checkpoint, request.param),
+        Candidate.load(real_checkpoint, dtype=request.param),
+        Referee.load(real_checkpoint, dtype=request.param),
     )
 
 
@@ -52,18 +52,18 @@ def answer_ids(real_checkpoint: Path) -> Tensor:
 def cached_logits(pair: Pair, prompt_ids: Tensor, answer_ids: Tensor) -> Tensor:
     """The prompt at once, then the answer step by step."""
     sizes = (prompt_ids.shape[1], *(1,) * answer_ids.shape[1])
-    return candidate_logits(pair.candidate, torch.cat((prompt_ids, answer_ids), dim=1), sizes)
+    return pair.candidate.logits(torch.cat((prompt_ids, answer_ids), dim=1), sizes)
 
 
 def test_every_parameter_equals_transformers(pair: Pair) -> None:
-    found = dict(pair.candidate.named_parameters(remove_duplicate=False))
-    expected = dict(pair.referee.named_parameters(remove_duplicate=False))
+    found = dict(pair.candidate.model.named_parameters(remove_duplicate=False))
+    expected = dict(pair.referee.model.named_parameters(remove_duplicate=False))
     assert found.keys() == expected.keys()
     for name, parameter in found.items():
         assert torch.equal(parameter, expected[name]), name
     check_same_bits(
-        pair.candidate.model.rotary_emb.inverse_frequencies,
-        pair.referee.model.rotary_emb.inv_freq,
+        pair.candidate.model.model.rotary_emb.inverse_frequencies,
+        pair.referee.model.model.rotary_emb.inv_freq,
     )
 
 
@@ -73,7 +73,7 @@ def test_prefill_and_eight_cached_decode_steps_equal_transformers(
     assert answer_ids.shape[1] == NUM_DECODE_STEPS
     sizes = (prompt_ids.shape[1], *(1,) * NUM_DECODE_STEPS)
     token_ids = torch.cat((prompt_ids, answer_ids), dim=1)
-    check_same_bits(cached_logits, referee_logits(pair.referee, token_ids, sizes))
+    check_same_bits(cached_logits, pair.referee.logits(token_ids, sizes))
 
 
 @pytest.fixture(scope="module")
@@ -84,12 +84,12 @@ def token_ids(prompt_ids: Tensor, answer_ids: Tensor) -> Tensor:
 @pytest.fixture(scope="module")
 def oracle_logits(real_checkpoint: Path, token_ids: Tensor) -> Tensor:
     """Uncached, in float32."""
-    return candidate_logits(load_candidate(real_checkpoint, torch.float32), token_ids)
+    return Candidate.load(real_checkpoint, dtype=torch.float32).logits(token_ids)
 
 
 @pytest.fixture(scope="module")
 def uncached_logits(pair: Pair, token_ids: Tensor) -> Tensor:
-    return candidate_logits(pair.candidate, token_ids)
+    return pair.candidate.logits(token_ids)
 
 
 def test_cached_logits_are_as_close_to_the_uncached_as_the_dtype_allows(
@@ -109,7 +109,7 @@ def test_cached_logits_are_as_close_to_the_uncached_as_the_dtype_allows(
 def test_a_broken_twin_breaks_the_budget(
     name: str, pair: Pair, token_ids: Tensor, uncached_logits: Tensor, oracle_logits: Tensor
 ) -> None:
-    broken = candidate_logits(with_ops(pair.candidate, DECODE_TWINS[name]), token_ids)
+    broken = pair.with_ops(DECODE_TWINS[name]).candidate.logits(token_ids)
     with pytest.raises(ComparisonError):
         check_within_budget(broken, uncached_logits, oracle_logits)
 
@@ -119,6 +119,6 @@ def test_an_epsilon_that_bfloat16s_noise_would_hide_breaks_equality(
 ) -> None:
     # 1e-5 for 1e-6 moves these logits by less than bfloat16 itself does, so that no budget
     # could tell; this is what bit equality is for.
-    broken = candidate_logits(with_ops(pair.candidate, DECODE_TWINS["epsilon 1e-5"]), token_ids)
+    broken = pair.with_ops(DECODE_TWINS["epsilon 1e-5"]).candidate.logits(token_ids)
     with pytest.raises(ComparisonError):
         check_same_bits(broken, uncached_logits)

@@ -1,21 +1,27 @@
-"""Ten prompts on the default model's real weights in float32, from text to tokens."""
+"""The ten reference prompts on the default model's real weights, against transformers."""
 
 import gc
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from broken_twins import DECODE_TWINS, PREFILL_TWINS, check_both_fail
-from candidate import candidate_logits, load_candidate, with_ops
-from comparison import WHOLE_MODEL, check_close, check_same_bits
-from greedy_runs import candidate_greedy, referee_greedy
-from referee import load_referee, referee_logits, rendered_ids
-from tiny_pairs import Pair
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from augur_model import SDPA, Ops
-from augur_proof.prompts import read_prompts
+from augur_gen import CachedSteps, StaticKVCache, Steps, UncachedSteps
+from augur_model import SDPA, Ops, QwenForCausalLM
+from augur_proof import (
+    DECODE_TWINS,
+    PREFILL_TWINS,
+    WHOLE_MODEL,
+    Candidate,
+    Pair,
+    Referee,
+    check_both_fail,
+    check_close,
+    check_same_bits,
+    read_prompts,
+)
 from augur_tok import Tokenizer
 from augur_weights import Checkpoint
 
@@ -24,14 +30,21 @@ pytestmark = pytest.mark.real
 PROMPTS: list[str] = read_prompts()
 ONE_PROMPT = PROMPTS[-1]
 TWO_PROMPTS = (PROMPTS[0], PROMPTS[4])
+TWINS = {**DECODE_TWINS, **PREFILL_TWINS}
+# What a change is seen by at once; the gate runs the rest.
+BY_DEFAULT = {*TWO_PROMPTS, *list(TWINS)[:2]}
+
+
+def in_the_gate(name: str) -> pytest.MarkDecorator | tuple[()]:
+    return () if name in BY_DEFAULT else pytest.mark.gate
 
 
 @pytest.fixture(scope="module")
 def pair(real_checkpoint: Path) -> Pair:
     gc.collect()
     return Pair(
-        load_candidate(real_checkpoint, torch.float32),
-        load_referee(real_checkpoint, torch.float32),
+        Candidate.load(real_checkpoint, dtype=torch.float32),
+        Referee.load(real_checkpoint, dtype=torch.float32),
     )
 
 
@@ -41,69 +54,82 @@ def tokenizer(real_checkpoint: Path) -> Tokenizer:
 
 
 @pytest.fixture(scope="module")
-def referee_tokenizer(real_checkpoint: Path) -> PreTrainedTokenizerBase:
-    return AutoTokenizer.from_pretrained(real_checkpoint)
-
-
-@pytest.fixture(scope="module")
 def eos_token_ids(real_checkpoint: Path) -> list[int]:
     token_ids: list[int] = Checkpoint(real_checkpoint).generation_config["eos_token_id"]
     assert len(token_ids) == 2
     return token_ids
 
 
-def _chat(prompt: str) -> list[dict[str, Any]]:
-    return [{"role": "user", "content": prompt}]
+def _input_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
+    return tokenizer.encode_chat([{"role": "user", "content": prompt}])
 
 
 def test_there_are_ten_prompts() -> None:
     assert len(set(PROMPTS)) == 10
 
 
-@pytest.mark.parametrize("prompt", PROMPTS, ids=range(len(PROMPTS)))
+@pytest.mark.parametrize(
+    "prompt", [pytest.param(one, marks=in_the_gate(one)) for one in PROMPTS], ids=range(10)
+)
 def test_input_ids_thirty_two_greedy_tokens_and_all_their_logits_equal_transformers(
-    prompt: str,
-    pair: Pair,
-    tokenizer: Tokenizer,
-    referee_tokenizer: PreTrainedTokenizerBase,
-    eos_token_ids: list[int],
+    prompt: str, pair: Pair, tokenizer: Tokenizer, eos_token_ids: list[int]
 ) -> None:
-    input_ids = tokenizer.encode_chat(_chat(prompt))
-    rendered = referee_tokenizer.apply_chat_template(
-        _chat(prompt), add_generation_prompt=True, tokenize=True
-    )
-    assert input_ids == rendered_ids(rendered)
-
-    found = candidate_greedy(pair.candidate, input_ids, 32, eos_token_ids)
+    input_ids = _input_ids(tokenizer, prompt)
+    assert input_ids == pair.referee.encode(prompt)
+    found = pair.candidate.greedy(input_ids, 32, eos_token_ids)
     # Stopped by the eos tokens that it finds in the checkpoint itself.
-    expected = referee_greedy(pair.referee, input_ids, 32)
+    expected = pair.referee.greedy(input_ids, 32)
     check_same_bits(found.logits[0], expected.logits[0])
     assert found.token_ids == expected.token_ids
     check_same_bits(found.logits, expected.logits)
     assert len(found.token_ids) == 32 or found.token_ids[-1] in eos_token_ids
 
 
+@pytest.mark.gate
+@pytest.mark.parametrize("prompt", TWO_PROMPTS, ids=range(2))
+def test_transformers_own_generate_gives_the_same_tokens(
+    prompt: str, pair: Pair, tokenizer: Tokenizer, eos_token_ids: list[int]
+) -> None:
+    input_ids = torch.tensor([_input_ids(tokenizer, prompt)])
+    output = pair.referee.model.generate(
+        input_ids,
+        attention_mask=torch.ones_like(input_ids),
+        max_new_tokens=16,
+        do_sample=False,
+        repetition_penalty=1.0,  # the checkpoint's own is no part of greedy
+    )
+    expected = output[0, input_ids.shape[1] :].tolist()
+    assert pair.candidate.greedy(input_ids[0].tolist(), 16, eos_token_ids).token_ids == expected
+
+
+def in_chunks(model: QwenForCausalLM, capacity: int, chunk_size: int) -> Steps:
+    cache = StaticKVCache.for_model(model, capacity)
+    return CachedSteps(model, cache, chunk_size=chunk_size)
+
+
+@pytest.mark.gate
 @pytest.mark.parametrize("prompt", TWO_PROMPTS, ids=range(2))
 def test_other_paths_stay_within_tolerance_and_choose_the_same_tokens(
     prompt: str, pair: Pair, tokenizer: Tokenizer, eos_token_ids: list[int]
 ) -> None:
-    input_ids = tokenizer.encode_chat(_chat(prompt))
-    expected = candidate_greedy(pair.candidate, input_ids, 8, eos_token_ids)
-    runs = {
-        "sdpa": candidate_greedy(with_ops(pair.candidate, SDPA), input_ids, 8, eos_token_ids),
-        "chunked": candidate_greedy(pair.candidate, input_ids, 8, eos_token_ids, chunk_size=7),
-        "uncached": candidate_greedy(pair.candidate, input_ids, 8, eos_token_ids, use_cache=False),
+    input_ids, eager = _input_ids(tokenizer, prompt), pair.candidate
+    expected = eager.greedy(input_ids, 8, eos_token_ids)
+    paths = {
+        "sdpa": eager.with_ops(SDPA),
+        "chunked": replace(eager, new_steps=partial(in_chunks, chunk_size=7)),
+        "uncached": replace(eager, new_steps=lambda model, _: UncachedSteps(model)),
     }
-    for path, run in runs.items():
+    for path, candidate in paths.items():
+        run = candidate.greedy(input_ids, 8, eos_token_ids)
         assert run.token_ids == expected.token_ids, path
         check_close(run.logits, expected.logits, WHOLE_MODEL[torch.float32])
 
 
 @pytest.mark.parametrize(
     "ops",
-    [pytest.param(ops, id=name) for name, ops in {**DECODE_TWINS, **PREFILL_TWINS}.items()],
+    [pytest.param(ops, id=name, marks=in_the_gate(name)) for name, ops in TWINS.items()],
 )
 def test_broken_twins_fail_on_real_weights(ops: Ops, pair: Pair, tokenizer: Tokenizer) -> None:
     token_ids = torch.tensor([tokenizer.encode(ONE_PROMPT)])
-    found = candidate_logits(with_ops(pair.candidate, ops), token_ids)
-    check_both_fail(found, referee_logits(pair.referee, token_ids), WHOLE_MODEL[torch.float32])
+    found, expected = pair.with_ops(ops).logits(token_ids)
+    check_both_fail(found, expected, WHOLE_MODEL[torch.float32])

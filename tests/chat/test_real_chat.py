@@ -10,7 +10,7 @@ from augur.llm import LLM
 from augur.options import GenerationOptions
 from chat_turns import ask, fed_lengths, fresh_answers
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.gate]
 
 TEXTS = (
     "What is the capital of France?",

@@ -95,7 +95,7 @@ ASSISTANT = {"role": "assistant", "content": "Hello"}
 SYSTEM = {"role": "system", "content": "Be brief."}
 
 WRONG = {
-    "empty": ("", "not JSON"),
+    "empty": ("", "is empty, expected JSON"),
     "cut short": ('{"messages": [{"role"', "not JSON"),
     "nested beyond reason": ("[" * 100_000, "nested more than 64 deep"),
     "a key twice": ('{"messages": [], "messages": []}', 'has the key "messages" twice'),

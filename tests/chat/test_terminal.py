@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from augur_apps.chatting.session import HINT
 from augur_apps.chatting.terminal_lines import PROMPT
 from augur_tok import Tokenizer
@@ -61,6 +63,7 @@ def test_a_person_talks_stops_answers_and_leaves(chat_folder: Path, tmp_path: Pa
         assert 20 <= len(message["content"]) < 3000
 
 
+@pytest.mark.gate
 def test_ctrl_d_during_an_answer_ends_after_it(chat_folder: Path):
     arguments = ("--model", chat_folder, "--device", "cpu", "--max-new-tokens", "600")
     digit = Tokenizer.from_folder(chat_folder).token_id("7")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from augur_tok.chat_messages import chat_context
 from augur_tok.chat_template import ChatTemplate
 from fuzz_bounds import MOMENT, bounded
 from reader_bounds import fuzzing
+
+pytestmark = pytest.mark.gate
 
 SPECIAL = {"<|im_start|>": 0, "<|im_end|>": 1}
 ADDED = AddedTokens(

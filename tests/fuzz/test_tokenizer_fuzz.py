@@ -16,6 +16,8 @@ from augur_tok import Tokenizer, TokenizerError
 from fuzz_bounds import bounded
 from reader_bounds import fuzzing
 
+pytestmark = pytest.mark.gate
+
 FILES = {
     "tokenizer.json": "whole",
     "tokenizer_config.json": "whole",

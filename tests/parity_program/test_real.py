@@ -6,7 +6,7 @@ import pytest
 
 from augur_proof.prompts import read_prompts
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.gate]
 
 
 def test_two_prompts_and_their_first_tokens_are_equal_to_the_bit(parity, tmp_path):

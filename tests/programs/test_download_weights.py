@@ -35,6 +35,7 @@ def environment(hub, tmp_path: Path) -> dict[str, str]:
     return {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
 
 
+@pytest.mark.gate
 def test_a_hub_model_is_fetched_once_and_then_answers_without_the_network(
     hub, environment: dict[str, str]
 ):
@@ -63,6 +64,7 @@ def test_the_program_says_where_a_model_lies_and_how_large_it_is(tiny_folder: Pa
     assert " in 26 tensors" in done.stdout
 
 
+@pytest.mark.gate
 def test_a_model_that_the_hub_does_not_have_is_one_message(environment: dict[str, str]):
     done = run_program("download_weights.py", "Qwen/Qwen9-nowhere", **environment)
     assert done.returncode == 2
@@ -71,6 +73,7 @@ def test_a_model_that_the_hub_does_not_have_is_one_message(environment: dict[str
     assert done.stdout == ""
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("program", ["run_prompt.py", "download_weights.py"])
 def test_of_a_model_that_is_not_supported_no_weights_are_fetched(
     hub, environment: dict[str, str], tiny_folder: Path, program: str
@@ -85,6 +88,7 @@ def test_of_a_model_that_is_not_supported_no_weights_are_fetched(
     assert hub.downloaded() == ["config.json"]
 
 
+@pytest.mark.gate
 def test_no_network_and_nothing_cached_is_one_message(hub, environment: dict[str, str]):
     hub.stop()
     done = run_program("download_weights.py", MODEL, **environment)

@@ -94,6 +94,7 @@ def test_a_prompt_of_control_tokens_alone_is_answered(tiny_folder: Path, raw: bo
         assert sum(token_id in control for token_id in token_ids) == 3
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     ("redirected", "status", "said"),
     [("<&-", 2, "PROMPT"), ("</", 1, "directory")],

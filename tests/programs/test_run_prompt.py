@@ -133,6 +133,7 @@ SHELL = {
 }
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("name", SHELL)
 def test_a_stdout_that_takes_nothing_ends_without_a_traceback(tiny_folder: Path, name: str):
     redirection, said, status = SHELL[name]

@@ -93,6 +93,7 @@ def test_without_options_the_choice_is_the_raw_argmax(tiny_folder: Path, engine:
     assert figures["logprobs"] is None
 
 
+@pytest.mark.gate
 def test_one_seed_gives_one_text_in_two_processes_and_another_seed_another(tiny_folder: Path):
     asked = (PROMPT, "--model", tiny_folder, *COMPUTING, "--max-new-tokens", "20")
     drawn = ("--temperature", "1", "--seed")

@@ -317,6 +317,7 @@ PROGRAM = textwrap.dedent("""
 """)
 
 
+@pytest.mark.gate
 def test_the_same_seed_gives_the_same_tokens_in_another_process(capsys):
     exec(compile(PROGRAM, "program", "exec"), {})
     here = capsys.readouterr().out
