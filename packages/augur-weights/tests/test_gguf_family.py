@@ -2,8 +2,9 @@
 
 import dataclasses
 import runpy
+from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 
@@ -22,7 +23,7 @@ TOY = dataclasses.replace(
         for name, gguf_name, sizes in gguf_family.QWEN2.layer_tensors
         if not name.endswith(".bias")
     ),
-    understood_keys=gguf_family.QWEN2.understood_keys - {"vocab_size"},
+    neutral_keys={"attention.causal": True},
     pre_tokenizer="toy-bpe",
     split_pattern=r"\p{N}{1,3}",
     tokenizer_class="ToyTokenizer",
@@ -31,11 +32,11 @@ TOY = dataclasses.replace(
 )
 
 
-def toy_file(tmp_path: Path) -> Path:
+def toy_file(tmp_path: Path, more: Mapping[str, object] = MappingProxyType({})) -> Path:
     model = tiny.tiny_model()
     model.architecture = "toy"
     model.metadata = {k.replace("qwen2.", "toy."): v for k, v in model.metadata.items()}
-    model.metadata["tokenizer.ggml.pre"] = "toy-bpe"
+    model.metadata |= {"tokenizer.ggml.pre": "toy-bpe", **more}
     model.tensors = {
         name.replace("ffn_", "mlp_"): stored
         for name, stored in model.tensors.items()
@@ -77,13 +78,14 @@ def test_a_record_is_all_that_another_family_needs(tmp_path: Path, monkeypatch: 
     )
 
 
-def test_a_key_that_the_record_does_not_understand_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_key_is_neutral_where_the_record_says_so(
+    causal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(
-        gguf_family,
-        "FAMILIES",
-        (dataclasses.replace(TOY, understood_keys=TOY.understood_keys - {"context_length"}),),
-    )
-    with pytest.raises(GGUFError, match=r"'toy\.context_length' = 128 is not supported"):
-        import_gguf(toy_file(tmp_path), cache_dir=tmp_path / "cache")
+    monkeypatch.setattr(gguf_family, "FAMILIES", (gguf_family.QWEN2, TOY))
+    path = toy_file(tmp_path, {"toy.attention.causal": causal})
+    if causal:
+        assert import_gguf(path, cache_dir=tmp_path / "cache").is_dir()
+    else:
+        with pytest.raises(GGUFError, match=r"'toy\.attention\.causal' = False is not supported"):
+            import_gguf(path, cache_dir=tmp_path / "cache")

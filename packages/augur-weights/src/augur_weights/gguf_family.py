@@ -18,8 +18,8 @@ class GGUFFamily:
     Attributes:
         architecture: ``general.architecture``; the model's own keys begin with it.
         config: what ``config.json`` says of each of its models.
-        understood_keys: the keys of its own that are read, without the architecture. Another one
-            may change what the model computes (a sliding window, pooling, a multimodal rotation).
+        neutral_keys: keys of its own, without the architecture, that are not read but change
+            nothing while they have this value; see ``gguf_keys`` for those that are read.
         outer_tensors: checkpoint name, GGUF name and sizes, by name, of the embedding, the final
             norm and the head, in a checkpoint's order.
         layer_tensors: as ``outer_tensors``, of each layer; names are those behind the layer's.
@@ -34,7 +34,7 @@ class GGUFFamily:
 
     architecture: str
     config: Mapping[str, object]
-    understood_keys: frozenset[str]
+    neutral_keys: Mapping[str, object]
     outer_tensors: tuple[tuple[str, str, tuple[str, ...]], ...]
     layer_tensors: tuple[tuple[str, str, tuple[str, ...]], ...]
     pre_tokenizer: str
@@ -46,6 +46,11 @@ class GGUFFamily:
 
 EMBEDDING = "model.embed_tokens.weight"
 HEAD = "lm_head.weight"
+
+_QWEN2_NOT_SPECIAL = (
+    "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|fim_pad|>", "<|repo_name|>",
+    "<|file_sep|>",
+)  # fmt: skip
 
 QWEN2 = GGUFFamily(
     architecture="qwen2",
@@ -60,23 +65,7 @@ QWEN2 = GGUFFamily(
         "use_cache": True,
         "use_sliding_window": False,
     },
-    understood_keys=frozenset(
-        {
-            "attention.head_count",
-            "attention.head_count_kv",
-            "attention.key_length",
-            "attention.layer_norm_rms_epsilon",
-            "attention.value_length",
-            "block_count",
-            "context_length",
-            "embedding_length",
-            "feed_forward_length",
-            "rope.dimension_count",
-            "rope.freq_base",
-            "rope.scaling.type",
-            "vocab_size",
-        }
-    ),
+    neutral_keys={"rope.scaling.type": "none"},
     outer_tensors=(
         (EMBEDDING, "token_embd.weight", ("vocab", "hidden")),
         ("model.norm.weight", "output_norm.weight", ("hidden",)),
@@ -105,16 +94,7 @@ QWEN2 = GGUFFamily(
     ),
     tokenizer_class="Qwen2Tokenizer",
     end_of_text="<|endoftext|>",
-    not_special=frozenset(
-        {
-            "<|fim_prefix|>",
-            "<|fim_middle|>",
-            "<|fim_suffix|>",
-            "<|fim_pad|>",
-            "<|repo_name|>",
-            "<|file_sep|>",
-        }
-    ),
+    not_special=frozenset(_QWEN2_NOT_SPECIAL),
 )
 
 FAMILIES = (QWEN2,)

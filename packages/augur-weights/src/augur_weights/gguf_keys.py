@@ -8,55 +8,43 @@ from augur_weights.errors import GGUFError
 from augur_weights.gguf_family import GGUFFamily
 from augur_weights.gguf_file import GGUFFile
 
-# Read elsewhere, but for the flags below; named templates stand behind "chat_template.".
+# What is read of the model's own. Another may change what it computes: a sliding window, pooling, a
+# multimodal rotation.
+_MODEL_READ = {
+    "attention.head_count", "attention.head_count_kv", "attention.key_length",
+    "attention.value_length", "attention.layer_norm_rms_epsilon", "block_count", "context_length",
+    "embedding_length", "feed_forward_length", "rope.dimension_count", "rope.freq_base",
+    "vocab_size",
+}  # fmt: skip
+
+# What is read of the tokenizer's; named templates stand behind "chat_template.".
 _TOKENIZER_READ = {
-    "chat_template",
-    "ggml.bos_token_id",
-    "ggml.eom_token_id",
-    "ggml.eos_token_id",
-    "ggml.eot_token_id",
-    "ggml.merges",
-    "ggml.model",
+    "chat_template", "ggml.model", "ggml.pre", "ggml.tokens", "ggml.token_type", "ggml.merges",
+    "ggml.bos_token_id", "ggml.eos_token_id", "ggml.eot_token_id", "ggml.eom_token_id",
     "ggml.padding_token_id",
-    "ggml.pre",
-    "ggml.token_type",
-    "ggml.tokens",
-}
+}  # fmt: skip
 
 # They name tokens that are used by their text or not at all, or repeat what others say; scores are
 # of another kind of tokenizer.
 _TOKENIZER_NEUTRAL = {
-    "chat_templates",
-    "ggml.cls_token_id",
-    "ggml.mask_token_id",
-    "ggml.scores",
-    "ggml.seperator_token_id",
-    "ggml.unknown_token_id",
-    "huggingface.json",
-    *(f"ggml.fim_{part}_token_id" for part in ("pre", "suf", "mid", "pad", "rep", "sep")),
-    *(f"ggml.{part}_token_id" for part in ("prefix", "suffix", "middle")),
-}
+    "chat_templates", "huggingface.json", "ggml.scores", "ggml.unknown_token_id",
+    "ggml.seperator_token_id", "ggml.mask_token_id", "ggml.cls_token_id", "ggml.prefix_token_id",
+    "ggml.suffix_token_id", "ggml.middle_token_id", "ggml.fim_pre_token_id",
+    "ggml.fim_suf_token_id", "ggml.fim_mid_token_id", "ggml.fim_pad_token_id",
+    "ggml.fim_rep_token_id", "ggml.fim_sep_token_id",
+}  # fmt: skip
 
 # What would change a text before it is encoded. Qwen adds and takes away nothing.
 _TOKENIZER_FLAGS = {
-    "ggml.add_bos_token",
-    "ggml.add_eos_token",
-    "ggml.add_sep_token",
-    "ggml.add_space_prefix",
+    "ggml.add_bos_token", "ggml.add_eos_token", "ggml.add_sep_token", "ggml.add_space_prefix",
     "ggml.remove_extra_whitespaces",
-}
+}  # fmt: skip
 
-# Settings that are not supported, each with the value under which it does nothing; those that only
-# say how another one works are listed with None.
-_SAMPLING = {
-    "mirostat": 0,
-    "mirostat_eta": None,
-    "mirostat_tau": None,
-    "penalty_last_n": None,
-    "penalty_repeat": 1.0,
-    "xtc_probability": 0.0,
-    "xtc_threshold": None,
-}
+# Settings of sampling that are not supported, with the value under which each does nothing; those
+# that only say how another one works have None.
+_SAMPLING = {"mirostat": 0, "penalty_repeat": 1.0, "xtc_probability": 0.0} | dict.fromkeys(
+    ("mirostat_eta", "mirostat_tau", "penalty_last_n", "xtc_threshold")
+)
 SAMPLING_READ = {"temp": "temperature", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p"}
 """What is read of ``general.sampling``, with its name in generation_config.json."""
 
@@ -83,7 +71,7 @@ def check_keys(gguf: GGUFFile, family: GGUFFamily) -> None:
 def _is_understood(key: str, value: object, family: GGUFFamily) -> bool:
     namespace, _, name = key.partition(".")
     if namespace == family.architecture:
-        return name in family.understood_keys and (name != "rope.scaling.type" or value == "none")
+        return name in _MODEL_READ or family.neutral_keys.get(name) == value
     if namespace == "tokenizer":
         known = name in _TOKENIZER_READ | _TOKENIZER_NEUTRAL or name.startswith("chat_template.")
         return known or (name in _TOKENIZER_FLAGS and value is False)
