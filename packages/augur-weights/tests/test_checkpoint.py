@@ -268,7 +268,8 @@ def test_an_adapter_is_told_as_such(
     if not config:
         (folder / "config.json").unlink()
     message = refusal(folder)
-    assert message.startswith(f"{folder}: holds an adapter (LoRA or the like) and not a model")
+    assert message.startswith(f"{folder}: has no ")
+    assert "It holds an adapter (LoRA or the like) and not a model" in message
     assert "Merge it into its base model" in message
 
 

@@ -151,12 +151,16 @@ def test_a_folder_of_pickles_is_refused_by_name(tmp_path: Path, name: str) -> No
 def test_a_folder_with_a_gguf_file_says_to_name_the_file(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
     (tmp_path / "model.gguf").touch()
-    with pytest.raises(CheckpointError, match=r"Name the file itself: .*model\.gguf"):
+    with pytest.raises(CheckpointError, match=r"give the path of the file itself, model\.gguf"):
         resolve(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("name", "found"), [("consolidated.safetensors", "only consolidated"), (None, "found none")]
+    ("name", "found"),
+    [
+        ("consolidated.safetensors", r"holds config\.json, consolidated\.safetensors\."),
+        (None, r"holds config\.json\."),
+    ],
 )
 def test_a_folder_without_the_weights_says_what_it_found(
     tmp_path: Path, name: str | None, found: str

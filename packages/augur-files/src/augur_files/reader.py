@@ -14,6 +14,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
+from augur_files.file_state import file_state
 from augur_files.lfs_pointer import lfs_pointer
 from augur_files.strict_json import StrictJSONError, parse_json
 
@@ -75,6 +76,17 @@ class FileReader:
             raise self.error(f"{path}: there is no such file. Check the path, or fetch the file.")
         try:
             return path.open("rb")
+        except OSError as error:
+            raise self._unreadable(path, error) from None
+
+    def state(self, path: Path) -> tuple[int, ...] | None:
+        """The ``file_state`` of a file; ``None`` where nothing has the name.
+
+        Raises:
+            error: as ``is_file``.
+        """
+        try:
+            return file_state(path) if self.is_file(path) else None
         except OSError as error:
             raise self._unreadable(path, error) from None
 

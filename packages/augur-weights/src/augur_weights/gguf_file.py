@@ -1,16 +1,14 @@
 """A GGUF file: its metadata, its list of tensors and their stored bytes.
 
 The layout is the one of ggml's ``docs/gguf.md``, versions 2 and 3, little-endian. The header is
-read here rather than by the ``gguf`` library's reader, which makes numpy arrays of each of Qwen's
-300,000 vocabulary strings and needs many seconds for them; and a file that was cut short must end
-in a message that says so.
+read here rather than by the ``gguf`` library's reader, which needs many seconds for Qwen's 300,000
+vocabulary strings, and does not say that a file was cut short.
 """
 
 import math
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
 from augur_files import FileReader, file_state
@@ -29,14 +27,9 @@ READER = FileReader(GGUFError, max_bytes=0)
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """Where a tensor lies in the file and how it is stored.
+    """Where a tensor lies in the file, in bytes from its start, and how it is stored.
 
-    Attributes:
-        name: its name in the GGUF file.
-        shape: as PyTorch counts, rows first; GGUF itself lists the innermost dimension first.
-        type: how the elements are stored.
-        offset: the first byte, counted from the start of the file.
-        num_bytes: its length in bytes.
+    The shape is as PyTorch counts, rows first; GGUF itself lists the innermost dimension first.
     """
 
     name: str
@@ -80,13 +73,12 @@ class GGUFFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
+
+    def error(self, fault: str) -> GGUFError:
+        """What to raise where this file is at fault."""
+        return GGUFError(f"{self.path}: {fault}")
 
     def close(self) -> None:
         """Close the file; the header stays readable, the tensors do not."""
@@ -99,7 +91,7 @@ class GGUFFile:
             GGUFError: something was.
         """
         if file_state(self._stream.fileno()) != self.state:
-            raise GGUFError(f"{self.path}: was written to while it was read. Import it again.")
+            raise self.error("was written to while it was read. Import it again.")
 
     def get(self, key: str, kind: type[T], default: T) -> T:
         """The value of a metadata key, or ``default`` where the file lacks it."""
@@ -112,13 +104,12 @@ class GGUFFile:
             GGUFError: the key is missing or holds something else.
         """
         if key not in self.metadata:
-            raise GGUFError(f"{self.path}: metadata key '{key}' is missing")
+            raise self.error(f"metadata key '{key}' is missing")
         value = self.metadata[key]
         # Not isinstance: True is an int to Python, but a flag is no number of layers.
         if type(value) is not kind:
-            raise GGUFError(
-                f"{self.path}: metadata key '{key}' holds a {type(value).__name__}, "
-                f"expected a {kind.__name__}"
+            raise self.error(
+                f"metadata key '{key}' holds a {type(value).__name__}, expected a {kind.__name__}"
             )
         return value
 
@@ -133,10 +124,10 @@ class GGUFFile:
             self._stream.seek(tensor.offset + start)
             found = self._stream.readinto(data)
         except OSError as error:
-            raise GGUFError(f"{self.path}: cannot be read: {error.strerror}") from error
+            raise self.error(f"cannot be read: {error.strerror}") from error
         if found != count:
-            raise GGUFError(
-                f"{self.path}: tensor '{tensor.name}' ends early: found {found} of {count} bytes; "
+            raise self.error(
+                f"tensor '{tensor.name}' ends early: found {found} of {count} bytes; "
                 "the file was changed while it was read"
             )
         return data
@@ -146,24 +137,21 @@ class GGUFFile:
     ) -> dict[str, TensorInfo]:
         alignment = self.get("general.alignment", int, _DEFAULT_ALIGNMENT)
         if alignment < 1 or alignment & (alignment - 1):
-            raise GGUFError(
-                f"{self.path}: general.alignment is {alignment}, expected a power of two"
-            )
+            raise self.error(f"general.alignment is {alignment}, expected a power of two")
         data_start = -(-header.position // alignment) * alignment
         tensors: dict[str, TensorInfo] = {}
         for name, shape, tensor_type, offset in entries:
             if name in tensors:
-                raise GGUFError(f"{self.path}: tensor '{name}' is listed twice")
+                raise self.error(f"tensor '{name}' is listed twice")
             num_bytes = math.prod(shape) // tensor_type.block_elements * tensor_type.block_bytes
             if offset % alignment:
-                raise GGUFError(
-                    f"{self.path}: tensor '{name}' begins at {offset}, expected a multiple of "
-                    f"{alignment}"
+                raise self.error(
+                    f"tensor '{name}' begins at {offset}, expected a multiple of {alignment}"
                 )
             end = data_start + offset + num_bytes
             if end > header.size:
-                raise GGUFError(
-                    f"{self.path}: the file is truncated: tensor '{name}' ends at byte {end}, "
+                raise self.error(
+                    f"the file is truncated: tensor '{name}' ends at byte {end}, "
                     f"but the file has {header.size} bytes; fetch it again"
                 )
             tensors[name] = TensorInfo(name, shape, tensor_type, data_start + offset, num_bytes)
@@ -174,8 +162,8 @@ class GGUFFile:
         in_order = sorted(tensors.values(), key=lambda tensor: (tensor.offset, tensor.num_bytes))
         for before, after in pairwise(in_order):
             if before.offset + before.num_bytes > after.offset:
-                raise GGUFError(
-                    f"{self.path}: tensors '{before.name}' and '{after.name}' overlap; the file is "
+                raise self.error(
+                    f"tensors '{before.name}' and '{after.name}' overlap; the file is "
                     "damaged, fetch it again"
                 )
 
@@ -184,9 +172,7 @@ def _read_entry(header: HeaderReader) -> tuple[str, tuple[int, ...], TensorType,
     name = header.text("a tensor's name")
     num_dimensions = header.integer("I", f"the dimensions of tensor '{name}'")
     if not 1 <= num_dimensions <= _MAX_DIMENSIONS:
-        raise GGUFError(
-            f"{header.path}: tensor '{name}' has {num_dimensions} dimensions, expected 1 to 4"
-        )
+        raise header.error(f"tensor '{name}' has {num_dimensions} dimensions, expected 1 to 4")
     dimensions = [
         header.integer("Q", f"the shape of tensor '{name}'") for _ in range(num_dimensions)
     ]
@@ -195,13 +181,13 @@ def _read_entry(header: HeaderReader) -> tuple[str, tuple[int, ...], TensorType,
     tensor_type = SUPPORTED_TYPES.get(type_id)
     if tensor_type is None:
         supported = ", ".join(known.name for known in SUPPORTED_TYPES.values())
-        raise GGUFError(
-            f"{header.path}: tensor '{name}' has type {_type_name(type_id)}, which is not "
+        raise header.error(
+            f"tensor '{name}' has type {_type_name(type_id)}, which is not "
             f"supported; supported are {supported}"
         )
     if dimensions[0] % tensor_type.block_elements:
-        raise GGUFError(
-            f"{header.path}: tensor '{name}' has rows of {dimensions[0]} elements, expected a "
+        raise header.error(
+            f"tensor '{name}' has rows of {dimensions[0]} elements, expected a "
             f"multiple of {tensor_type.name}'s block of {tensor_type.block_elements}"
         )
     return name, tuple(reversed(dimensions)), tensor_type, offset

@@ -25,9 +25,8 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 def make_once(folder: Path, origin: str, build: Callable[[Path], None]) -> Path:
     """Return ``folder``, after ``build`` has filled it if it was not there whole.
 
-    The work happens in a hidden folder beside it that gets its name in one step at the end, so a
-    killed process leaves nothing under the final name; what it leaves beside it, the next call
-    removes. Of several processes one builds and the others wait.
+    The work happens in a hidden folder beside it that gets its name in one step at the end; what a
+    killed process leaves there, the next call removes. Of several processes one builds.
 
     Args:
         folder: where the result lies.
@@ -106,18 +105,17 @@ def _make(folder: Path, origin: str, build: Callable[[Path], None]) -> None:
 
 
 def _is_whole(folder: Path, origin: str) -> bool:
-    """Whether every file is there with the size it was written with.
-
-    A look at the digests would cost more than an import of a small model; ``recorded_digests`` is
-    for whoever wants it.
-    """
+    """Whether every file is there with its size; a look at the digests would take too long."""
     manifest = _read_manifest(folder)
-    if manifest is None or manifest["importer_version"] != _IMPORTER_VERSION:
-        return False
     try:
-        return manifest["origin"] == origin and all(
-            (folder / name).stat().st_size == file["bytes"]
-            for name, file in manifest["files"].items()
+        return (
+            manifest is not None
+            and manifest["importer_version"] == _IMPORTER_VERSION
+            and manifest["origin"] == origin
+            and all(
+                (folder / name).stat().st_size == file["bytes"]
+                for name, file in manifest["files"].items()
+            )
         )
     except OSError:
         return False
@@ -126,15 +124,13 @@ def _is_whole(folder: Path, origin: str) -> bool:
 def _read_manifest(folder: Path) -> dict[str, Any] | None:
     """The record of an import; ``None`` where there is none, or it is not what was written."""
     try:
-        text = (folder / MANIFEST_NAME).read_text(encoding="utf-8")
-        manifest = parse_json(text)
-        files = manifest["files"]
+        manifest = parse_json((folder / MANIFEST_NAME).read_text(encoding="utf-8"))
         # Older records have no digest of their own.
         digest = manifest.pop("sha256", None)
         whole = (
             manifest.keys() == {"importer_version", "origin", "files"}
-            and all(file.keys() == {"bytes", "sha256"} for file in files.values())
-            and all(_SHA256.fullmatch(file["sha256"]) for file in files.values())
+            and all(file.keys() == {"bytes", "sha256"} for file in manifest["files"].values())
+            and all(_SHA256.fullmatch(file["sha256"]) for file in manifest["files"].values())
             and digest in (None, _digest_of(manifest))
         )
     except (OSError, ValueError, LookupError, TypeError, AttributeError):

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from augur_weights.errors import GGUFError
 from augur_weights.gguf_config import decimal, special_token_ids
 from augur_weights.gguf_file import GGUFFile
 from augur_weights.gguf_keys import SAMPLING_READ
@@ -23,8 +22,8 @@ def generation_config(gguf: GGUFFile, vocabulary: Vocabulary, end_of_text: str) 
     for name in ("eot_token_id", "eom_token_id"):
         ends.append(gguf.get(f"tokenizer.ggml.{name}", int, config["eos_token_id"]))
         if not 0 <= ends[-1] < vocabulary.size:
-            raise GGUFError(
-                f"{gguf.path}: tokenizer.ggml.{name} is {ends[-1]}, expected a token's id, below "
+            raise gguf.error(
+                f"tokenizer.ggml.{name} is {ends[-1]}, expected a token's id, below "
                 f"{vocabulary.size}"
             )
     distinct = [token_id for token_id in dict.fromkeys(ends) if token_id is not None]

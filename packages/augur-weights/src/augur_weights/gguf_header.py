@@ -41,6 +41,10 @@ class HeaderReader:
         self.position = 0
         self._num_elements = 0
 
+    def error(self, fault: str) -> GGUFError:
+        """What to raise where the file is at fault."""
+        return GGUFError(f"{self.path}: {fault}")
+
     def preamble(self) -> tuple[int, int]:
         """The number of tensors and of metadata keys, after magic and version were checked.
 
@@ -50,19 +54,19 @@ class HeaderReader:
         magic = self._stream.read(len(_MAGIC))
         self.position = len(magic)
         if magic != _MAGIC:
-            raise GGUFError(f"{self.path}: {self._what_else(magic)}")
+            raise self.error(f"{self._what_else(magic)}")
         version = self.integer("I", "the version")
         if version not in _VERSIONS:
             # Version 3 written on a big-endian machine reads as 3 << 24.
             order = " (a big-endian file)" if version >> 24 in _VERSIONS else ""
-            raise GGUFError(
-                f"{self.path}: GGUF version {version}{order} is not supported, "
+            raise self.error(
+                f"GGUF version {version}{order} is not supported, "
                 "expected version 2 or 3, little-endian"
             )
         counts = self.integer("Q", "the number of tensors"), self.integer("Q", "the number of keys")
         if max(counts) > _MAX_ENTRIES:
-            raise GGUFError(
-                f"{self.path}: the header counts {counts[0]} tensors and {counts[1]} metadata "
+            raise self.error(
+                f"the header counts {counts[0]} tensors and {counts[1]} metadata "
                 f"keys, expected at most {_MAX_ENTRIES} of each; the file is damaged, fetch it "
                 "again"
             )
@@ -78,7 +82,7 @@ class HeaderReader:
         for _ in range(num_keys):
             key = self.text("a metadata key")
             if key in values:
-                raise GGUFError(f"{self.path}: metadata key '{key}' is there twice")
+                raise self.error(f"metadata key '{key}' is there twice")
             values[key] = self._value(key)
         return values
 
@@ -93,7 +97,7 @@ class HeaderReader:
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise GGUFError(f"{self.path}: {what} is not UTF-8: {data[:40]!r}") from error
+            raise self.error(f"{what} is not UTF-8: {data[:40]!r}") from error
 
     def _value(self, key: str) -> MetadataValue:
         what = f"metadata key '{key}'"
@@ -113,7 +117,7 @@ class HeaderReader:
     def _scalars(self, type_id: int, count: int, what: str) -> list[int] | list[float]:
         letter = _SCALARS.get(type_id)
         if letter is None:
-            raise GGUFError(f"{self.path}: {what} has value type {type_id}, which is not supported")
+            raise self.error(f"{what} has value type {type_id}, which is not supported")
         data = self._take(count * struct.calcsize("<" + letter), what)
         return list(struct.unpack(f"<{count}{letter}", data))
 
@@ -122,8 +126,8 @@ class HeaderReader:
         self._check_rest(count, what)
         self._num_elements += count
         if self._num_elements > _MAX_ELEMENTS:
-            raise GGUFError(
-                f"{self.path}: {what} brings the metadata to {self._num_elements} elements, "
+            raise self.error(
+                f"{what} brings the metadata to {self._num_elements} elements, "
                 f"expected at most {_MAX_ELEMENTS}; the file is damaged, fetch it again"
             )
 
@@ -135,19 +139,19 @@ class HeaderReader:
     def _take(self, count: int, what: str) -> bytes:
         self._check_rest(count, what)
         if self.position + count > _MAX_HEADER_BYTES:
-            raise GGUFError(
-                f"{self.path}: with {what} the header has {self.position + count} bytes, expected "
+            raise self.error(
+                f"with {what} the header has {self.position + count} bytes, expected "
                 f"at most {_MAX_HEADER_BYTES}; the file is damaged, fetch it again"
             )
         data = self._stream.read(count)
         if len(data) < count:
-            raise GGUFError(f"{self.path}: became shorter while it was read; fetch it again")
+            raise self.error("became shorter while it was read; fetch it again")
         self.position += count
         return data
 
     def _check_rest(self, count: int, what: str) -> None:
         if count > self.size - self.position:
-            raise GGUFError(
-                f"{self.path}: the file is truncated: {what} needs {count} bytes from byte "
+            raise self.error(
+                f"the file is truncated: {what} needs {count} bytes from byte "
                 f"{self.position} on, but the file has {self.size} bytes; fetch it again"
             )

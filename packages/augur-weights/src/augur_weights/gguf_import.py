@@ -41,11 +41,10 @@ def import_gguf(
 
     The folder holds ``config.json``, ``generation_config.json``, ``tokenizer.json``,
     ``tokenizer_config.json`` and ``model.safetensors``, its tensors dequantized and rounded to
-    bfloat16. It lies in the cache under a name made of the file's path; a second call returns it at
-    once if the file is the same. It is another if its size, its time of change or the time of
-    change of its inode differs, which no program can set back, or any of 64 pieces of 16 kB that
-    are spread over it. So a file that was replaced or written to is imported anew, however its
-    times were set; one of which only the rights or links changed is, too, for nothing.
+    bfloat16. It lies in the cache under a name made of the file's path. A second call returns it at
+    once, unless the file has another size, another time of change of its content or of its inode
+    (which nobody can set back), or differs in one of 64 pieces of 16 kB: so a file that was
+    replaced or written to is imported anew, and so is, for nothing, one whose rights changed.
 
     Args:
         path: the file.
@@ -78,7 +77,7 @@ def read_gguf_config(path: Path) -> dict[str, Any]:
     """
     require_gguf_package(path)
     with GGUFFile(path) as gguf:
-        return _config_and_tensors(gguf, _checked_family(gguf))[0]
+        return _understood(gguf)[1]
 
 
 def require_gguf_package(what: Path | str) -> None:
@@ -104,12 +103,8 @@ def write_checkpoint(
 ) -> None:
     """Write the checkpoint that a GGUF file holds into an existing, empty folder.
 
-    Args:
-        path: the file.
-        folder: where to.
-        progress: as for ``import_gguf``.
-        check_config: as for ``import_gguf``.
-        state: the file's ``augur_files.file_state``, if it has to be that of an earlier look.
+    ``state`` is the file's ``augur_files.file_state``, if it has to be that of an earlier look; for
+    the rest see ``import_gguf``.
 
     Raises:
         GGUFError: as ``import_gguf``; or the file was changed meanwhile.
@@ -123,8 +118,7 @@ def write_checkpoint(
     with GGUFFile(path) as gguf:
         if state not in (None, gguf.state):
             raise GGUFError(f"{path}: was replaced while its import began. Import it again.")
-        family = _checked_family(gguf)
-        config, tensors = _config_and_tensors(gguf, family)
+        family, config, tensors = _understood(gguf)
         if check_config is not None:
             check_config(config)
         vocabulary = read_vocabulary(gguf, family)
@@ -135,7 +129,8 @@ def write_checkpoint(
             ("tokenizer.json", tokenizer_json(vocabulary, family)),
             ("tokenizer_config.json", tokenizer_config(gguf, vocabulary, family)),
         ):
-            _write_json(folder / name, content)
+            text = json.dumps(content, indent=2, ensure_ascii=False)
+            (folder / name).write_text(text + "\n", encoding="utf-8")
         write_safetensors(folder / WEIGHTS_NAME, gguf, tensors, progress)
         gguf.check_unchanged()
 
@@ -158,23 +153,15 @@ def _origin(path: Path) -> tuple[tuple[int, ...], str]:
     )
 
 
-def _checked_family(gguf: GGUFFile) -> GGUFFamily:
-    family = family_of(gguf)
-    check_keys(gguf, family)
-    return family
-
-
-def _config_and_tensors(
-    gguf: GGUFFile, family: GGUFFamily
-) -> tuple[dict[str, Any], dict[str, TensorInfo]]:
+def _understood(
+    gguf: GGUFFile,
+) -> tuple[GGUFFamily, dict[str, Any], dict[str, TensorInfo]]:
+    """The family, the ``config.json`` and the tensors of a model that can be imported."""
     from augur_weights.gguf_tied import tie_embeddings  # noqa: PLC0415  (needs gguf)
 
+    family = family_of(gguf)
+    check_keys(gguf, family)
     config = model_config(gguf, family)
     tensors = match_tensors(gguf, family, config)
     config["tie_word_embeddings"] = tie_embeddings(gguf, tensors)
-    return config, tensors
-
-
-def _write_json(path: Path, content: dict[str, object]) -> None:
-    text = json.dumps(content, indent=2, ensure_ascii=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    return family, config, tensors

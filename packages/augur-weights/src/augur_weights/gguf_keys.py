@@ -4,7 +4,6 @@ Keys are those of ggml's ``docs/gguf.md`` and of the ``gguf`` library. Those of 
 where a file comes from and how it was made.
 """
 
-from augur_weights.errors import GGUFError
 from augur_weights.gguf_family import GGUFFamily
 from augur_weights.gguf_file import GGUFFile
 
@@ -57,15 +56,15 @@ def check_keys(gguf: GGUFFile, family: GGUFFamily) -> None:
             is computed or generated, by its name.
     """
     if (kind := gguf.get("general.type", str, "model")) != "model":
-        raise GGUFError(f"{gguf.path}: general.type is '{kind}', expected 'model'")
+        raise gguf.error(f"general.type is '{kind}', expected 'model'")
     if (num_files := gguf.get("split.count", int, 1)) > 1:
-        raise GGUFError(
-            f"{gguf.path}: one of {num_files} files that a model was split into, which is not "
+        raise gguf.error(
+            f"one of {num_files} files that a model was split into, which is not "
             "supported; join them first: llama-gguf-split --merge FIRST_FILE OUTPUT"
         )
     for key, value in gguf.metadata.items():
         if not _is_understood(key, value, family):
-            raise GGUFError(f"{gguf.path}: metadata key '{key}' = {value!r:.60} is not supported")
+            raise gguf.error(f"metadata key '{key}' = {value!r:.60} is not supported")
 
 
 def _is_understood(key: str, value: object, family: GGUFFamily) -> bool:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from augur_weights.errors import GGUFError
 from augur_weights.gguf_family import HEAD, GGUFFamily
 from augur_weights.gguf_file import GGUFFile, TensorInfo
 
@@ -31,17 +30,17 @@ def match_tensors(
         if tensor is None:
             if name == HEAD:
                 continue
-            raise GGUFError(f"{gguf.path}: tensor '{gguf_name}' ({name}) is missing")
+            raise gguf.error(f"tensor '{gguf_name}' ({name}) is missing")
         if tensor.shape != shape:
-            raise GGUFError(
-                f"{gguf.path}: tensor '{gguf_name}' ({name}) has shape {list(tensor.shape)}, "
+            raise gguf.error(
+                f"tensor '{gguf_name}' ({name}) has shape {list(tensor.shape)}, "
                 f"expected {list(shape)}"
             )
         matched[name] = tensor
     used = {tensor.name for tensor in matched.values()}
     if unused := [name for name in gguf.tensors if name not in used]:
-        raise GGUFError(
-            f"{gguf.path}: {len(unused)} tensors have no place in a {family.architecture} model of "
+        raise gguf.error(
+            f"{len(unused)} tensors have no place in a {family.architecture} model of "
             f"{config['num_hidden_layers']} layers: {', '.join(unused[:5])}"
             + (", ..." if len(unused) > 5 else "")
         )

@@ -4,7 +4,6 @@ Both have the content that is published. ``tokenizer.json`` alone carries vocabu
 there is no ``vocab.json`` and no ``merges.txt`` beside it.
 """
 
-from augur_weights.errors import GGUFError
 from augur_weights.gguf_family import GGUFFamily
 from augur_weights.gguf_file import GGUFFile
 from augur_weights.gguf_vocabulary import Vocabulary
@@ -103,4 +102,4 @@ def _special_text(gguf: GGUFFile, vocabulary: Vocabulary, key: str) -> str | Non
     for token in vocabulary.added:
         if token.id == token_id:
             return token.content
-    raise GGUFError(f"{gguf.path}: tokenizer.ggml.{key} is {token_id}, which is no added token")
+    raise gguf.error(f"tokenizer.ggml.{key} is {token_id}, which is no added token")

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import TypeVar
 
-from augur_weights.errors import GGUFError
 from augur_weights.gguf_family import GGUFFamily
 from augur_weights.gguf_file import GGUFFile
 
@@ -69,16 +68,12 @@ def read_vocabulary(gguf: GGUFFile, family: GGUFFamily) -> Vocabulary:
     kinds = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": family.pre_tokenizer}
     for key, expected in kinds.items():
         if (found := gguf.require(key, str)) != expected:
-            raise GGUFError(
-                f"{gguf.path}: {key} is '{found}', which is not supported; expected '{expected}'"
-            )
+            raise gguf.error(f"{key} is '{found}', which is not supported; expected '{expected}'")
     tokens = _list(gguf, "tokenizer.ggml.tokens", str)
     types = _list(gguf, "tokenizer.ggml.token_type", int)
     merges = _list(gguf, "tokenizer.ggml.merges", str)
     if len(tokens) != len(types):
-        raise GGUFError(
-            f"{gguf.path}: {len(tokens)} tokens but {len(types)} token types in the metadata"
-        )
+        raise gguf.error(f"{len(tokens)} tokens but {len(types)} token types in the metadata")
     first_added = next((i for i, kind in enumerate(types) if kind != _NORMAL), len(types))
     byte_pairs = tokens[:first_added]
     added = [
@@ -88,12 +83,12 @@ def read_vocabulary(gguf: GGUFFile, family: GGUFFamily) -> Vocabulary:
     ]
     known = set(byte_pairs)
     if len(known | {token.content for token in added}) != len(byte_pairs) + len(added):
-        raise GGUFError(f"{gguf.path}: tokenizer.ggml.tokens holds a token twice")
+        raise gguf.error("tokenizer.ggml.tokens holds a token twice")
     for merge in merges:
         left, space, right = merge.partition(" ")
         if not (space and left in known and right in known and left + right in known):
-            raise GGUFError(
-                f"{gguf.path}: tokenizer.ggml.merges holds {merge!r}, expected two tokens of the "
+            raise gguf.error(
+                f"tokenizer.ggml.merges holds {merge!r}, expected two tokens of the "
                 "vocabulary that join to a third"
             )
     return Vocabulary(byte_pairs, merges, added, len(tokens))
@@ -103,8 +98,8 @@ def _added_token(
     gguf: GGUFFile, family: GGUFFamily, token_id: int, content: str, kind: int
 ) -> AddedToken:
     if kind not in (_CONTROL, _USER_DEFINED):
-        raise GGUFError(
-            f"{gguf.path}: token {token_id} ({content!r}) has type {kind} after the first added "
+        raise gguf.error(
+            f"token {token_id} ({content!r}) has type {kind} after the first added "
             "token; expected 3 (control), 4 (user-defined) or 5 (unused)"
         )
     return AddedToken(token_id, content, kind == _CONTROL and content not in family.not_special)
@@ -114,5 +109,5 @@ def _list(gguf: GGUFFile, key: str, kind: type[T]) -> list[T]:
     values = gguf.require(key, list)
     # An array in a GGUF file has one element type, so that the first element tells.
     if not values or type(values[0]) is not kind:
-        raise GGUFError(f"{gguf.path}: metadata key '{key}' is no list of {kind.__name__}")
+        raise gguf.error(f"metadata key '{key}' is no list of {kind.__name__}")
     return values

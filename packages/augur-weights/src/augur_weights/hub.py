@@ -7,6 +7,7 @@ as its users know them. What is decided here is which files are fetched.
 
 import glob
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +77,9 @@ def hub_checkpoint(
     commit = None
     if check_config is not None:
         # Alone: of a model that is refused nothing else comes.
-        folder = _fetched((CONFIG_NAME,), [CONFIG_NAME], repo_id, revision, cache_dir)
-        check_config(READER.json_object(folder / CONFIG_NAME))
-        commit = folder.name
+        path = hub_config(repo_id, revision, cache_dir=cache_dir)
+        check_config(READER.json_object(path))
+        commit = path.parent.name
     # These first: they decide what else is read.
     folder = _fetched(_SMALL_FILES, [CONFIG_NAME], repo_id, revision, cache_dir, commit=commit)
     index = folder / INDEX_NAME
@@ -93,20 +94,7 @@ def hub_checkpoint(
 
 
 def hub_config(repo_id: str, revision: str | None = None, *, cache_dir: Path | None = None) -> Path:
-    """Fetch the ``config.json`` of a Hub model and nothing else, or find it in the cache.
-
-    Args:
-        repo_id: the repository, ``org/name``.
-        revision: a branch, a tag or a commit; the default branch if ``None``.
-        cache_dir: the cache folder, huggingface_hub's own if ``None``.
-
-    Returns:
-        The file in the cache.
-
-    Raises:
-        SourceError: there is no such repository, revision or file, it may not be read, or it cannot
-            be reached and is not in the cache.
-    """
+    """The ``config.json`` of a Hub model, of which nothing else is fetched; see above."""
     return _fetched((CONFIG_NAME,), [CONFIG_NAME], repo_id, revision, cache_dir) / CONFIG_NAME
 
 
@@ -135,8 +123,15 @@ def _fetched(
     """
     cache = Path(cache_dir or constants.HF_HUB_CACHE)
     model = f'Hub model "{repo_id}" (revision "{revision or constants.DEFAULT_REVISION}")'
+    fetch = partial(
+        snapshot_download,
+        repo_id,
+        revision=commit or revision,
+        cache_dir=cache,
+        allow_patterns=list(names),
+    )
     try:
-        folder = _snapshot(repo_id, commit or revision, names, cache)
+        folder = Path(fetch())
     except HFValidationError:
         raise SourceError(f'"{repo_id}" {NOT_A_NAME}') from None
     except HfHubHTTPError as error:
@@ -148,7 +143,7 @@ def _fetched(
         # huggingface_hub itself turns to the cache where it cannot connect, but not where a
         # connection breaks later or a proxy is in the way.
         try:
-            folder = _snapshot(repo_id, commit or revision, names, cache, local_files_only=True)
+            folder = Path(fetch(local_files_only=True))
         except OSError as cache_error:  # LocalEntryNotFoundError, or the cache cannot be read
             lacking = what_the_cache_lacks(cache, cache_error)
             raise SourceError(f"{model}: {why_not_reached(cache, error, lacking)}") from None
@@ -162,22 +157,3 @@ def _fetched(
 
 def _missing(folder: Path, names: list[str]) -> list[str]:
     return [name for name in names if not (folder / name).is_file()]
-
-
-def _snapshot(
-    repo_id: str,
-    revision: str | None,
-    names: tuple[str, ...],
-    cache: Path,
-    *,
-    local_files_only: bool = False,
-) -> Path:
-    return Path(
-        snapshot_download(
-            repo_id,
-            revision=revision,
-            cache_dir=cache,
-            allow_patterns=list(names),
-            local_files_only=local_files_only,
-        )
-    )

@@ -15,14 +15,7 @@ from huggingface_hub.errors import (
 )
 
 from augur_weights.disk_errors import disk_reason, is_disk_error
-from augur_weights.layout import (
-    ADAPTER,
-    CONFIG_NAME,
-    INDEX_NAME,
-    PICKLE_SUFFIXES,
-    WEIGHTS_NAME,
-    is_adapter,
-)
+from augur_weights.layout import CONFIG_NAME, EXPECTED, INDEX_NAME, WEIGHTS_NAME, listed, what_else
 
 NOT_A_NAME = (
     "is no folder here and cannot be the name of a Hub model. Expected a folder, a .gguf file, or "
@@ -51,11 +44,10 @@ def what_the_hub_answered(repo_id: str, error: HfHubHTTPError) -> str:
             "the repository has no such revision. Expected a branch, a tag or a whole commit "
             f"hash; they are listed at {hub}/{repo_id}."
         )
-    return _what_the_status_means(error)
+    return _what_the_status_means(error, hub)
 
 
-def _what_the_status_means(error: HfHubHTTPError) -> str:
-    hub = constants.ENDPOINT
+def _what_the_status_means(error: HfHubHTTPError, hub: str) -> str:
     status = error.response.status_code
     said = f" ({error.server_message})" if error.server_message else ""
     file = _file_asked_for(str(error.response.url))
@@ -78,14 +70,13 @@ def _what_the_status_means(error: HfHubHTTPError) -> str:
 
 def _file_asked_for(url: str) -> str | None:
     """The name of the file that a request was for; None where it was about the repository."""
-    place, _, query = url.partition("?")
-    if named := re.search(r"/resolve/[^/]+/(.+)$", place):
-        return unquote(named[1])
+    place, _, query = unquote(url).partition("?")
     # A server of large files knows them by their digests. The Hub tells it under which name a
     # browser is to save the file.
-    if named := re.search(r'filename="([^"]+)"', unquote(query)):
+    named = re.search(r"/resolve/[^/]+/(.+)$", place) or re.search(r'filename="([^"]+)"', query)
+    if named:
         return named[1]
-    last = unquote(place.rpartition("/")[2])
+    last = place.rpartition("/")[2]
     return last if last.endswith((".json", ".safetensors", ".txt", ".jinja")) else None
 
 
@@ -118,7 +109,7 @@ def what_the_cache_lacks(cache: Path, error: OSError) -> str:
 
 def why_not_whole(repo_id: str, snapshot: Path, missing: Sequence[str]) -> str:
     """Say why files that a checkpoint needs are not in a snapshot."""
-    needed = _listed(missing)
+    needed = listed(missing)
     try:
         siblings = HfApi().model_info(repo_id, revision=snapshot.name).siblings or []
     except Exception:  # asked only to say more
@@ -134,25 +125,4 @@ def why_not_whole(repo_id: str, snapshot: Path, missing: Sequence[str]) -> str:
             f"the repository has no {needed}, which its {INDEX_NAME} names. Choose another "
             "revision with @revision, or tell the repository's owner."
         )
-    expected = f"Expected {CONFIG_NAME} and {WEIGHTS_NAME}, or {INDEX_NAME} and its files."
-    return f"the repository has no {needed}. {expected} {_what_it_has(names)}"
-
-
-def _what_it_has(names: Sequence[str]) -> str:
-    if is_adapter(names):
-        return f"It {ADAPTER}"
-    ggufs = [name for name in names if name.lower().endswith(".gguf")]
-    if ggufs:
-        return f"It holds GGUF: download {ggufs[0]} and give the path of that file."
-    pickles = [name for name in names if name.endswith(PICKLE_SUFFIXES)]
-    if pickles:
-        return (
-            f"It holds {pickles[0]}, a pickle, which can run code when it is read and is refused. "
-            "Look for a revision or a copy of the model in safetensors."
-        )
-    return f"It holds {_listed(names) or 'no files'}. Choose another repository."
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f", ... ({len(names) - 4} more)" if len(names) > 4 else ""
-    return ", ".join(names[:4]) + more
+    return f"the repository has no {needed}. {EXPECTED} {what_else(names)}"

@@ -15,11 +15,10 @@ class KnownDigests:
     """What the files of a folder should be.
 
     Attributes:
-        known_by: where the digests are known from, or that none are, to be shown to a person.
-        digests: in hexadecimal (see ``digests.digest_like``), by the file's path in the folder with
-            forward slashes.
-        is_complete: whether a file that is not among them does not belong to the model; the
-            import's own record is no file of the model.
+        known_by: where the digests are known from, or that none are, for a person.
+        digests: in hexadecimal, by the file's path in the folder, with forward slashes.
+        is_complete: whether another file does not belong to the model; the import's own record is
+            no file of the model.
         all_here: whether each of them has a file in the folder, if nothing was lost.
         remedy: what to do about a file that is another; ``{file}`` stands for the file to delete.
     """

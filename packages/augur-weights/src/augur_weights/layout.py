@@ -1,6 +1,6 @@
 """What a checkpoint folder is made of: which files, and which of them hold the weights."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from augur_files import FileReader
@@ -11,18 +11,14 @@ GENERATION_CONFIG_NAME = "generation_config.json"
 WEIGHTS_NAME = "model.safetensors"
 INDEX_NAME = "model.safetensors.index.json"
 
-ADAPTER = (
-    "holds an adapter (LoRA or the like) and not a model; an adapter alone cannot be run. Merge it "
-    "into its base model (PEFT's merge_and_unload), save that, and name its folder."
-)
-"""What is said of a checkpoint that is none, because PEFT wrote it."""
-
 # Formats that run code when they are read; a checkpoint in one of them is refused by name.
-PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+_PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 
 # The longest index of a dense Qwen model is under 100 kB.
 READER = FileReader(CheckpointError, max_bytes=8 * 2**20)
 """What reads the files of a checkpoint; tensors are read by ``safetensors_file``."""
+
+EXPECTED = f"Expected {CONFIG_NAME} and {WEIGHTS_NAME}, or {INDEX_NAME} and the files it names."
 
 # Of a file's name, as Linux, macOS and Windows agree.
 _MAX_NAME_BYTES = 255
@@ -61,14 +57,8 @@ def require_config(folder: Path) -> None:
     Raises:
         CheckpointError: it has none.
     """
-    if READER.is_file(folder / CONFIG_NAME):
-        return
-    if folder.is_dir() and is_adapter(_names(folder)):
-        raise CheckpointError(f"{folder}: {ADAPTER}")
-    raise CheckpointError(
-        f"{folder}: has no {CONFIG_NAME}, so it is not a checkpoint folder. Expected "
-        f"{CONFIG_NAME} and {WEIGHTS_NAME} (or {INDEX_NAME} and the files it names)."
-    )
+    if not READER.is_file(folder / CONFIG_NAME):
+        raise CheckpointError(f"{folder}: has no {CONFIG_NAME}. {_why_no_checkpoint(folder)}")
 
 
 def require_weights(folder: Path) -> dict[str, str] | None:
@@ -93,13 +83,32 @@ def require_weights(folder: Path) -> dict[str, str] | None:
             )
         return weight_map
     if not READER.is_file(folder / WEIGHTS_NAME):
-        raise CheckpointError(f"{folder}: {_why_no_weights(folder)}")
+        raise CheckpointError(f"{folder}: has no weights to load. {_why_no_checkpoint(folder)}")
     return None
 
 
-def is_adapter(names: Iterable[str]) -> bool:
-    """Whether files of these names were written by PEFT."""
-    return any(name.startswith(("adapter_config.", "adapter_model.")) for name in names)
+def what_else(names: Sequence[str]) -> str:
+    """What to say of files of which none makes a checkpoint: what they are, and what to do."""
+    if any(name.startswith(("adapter_config.", "adapter_model.")) for name in names):
+        return (
+            "It holds an adapter (LoRA or the like) and not a model; an adapter alone cannot be "
+            "run. Merge it into its base model (PEFT's merge_and_unload), and save that."
+        )
+    if pickles := [name for name in names if name.endswith(_PICKLE_SUFFIXES)]:
+        return (
+            f"It holds {pickles[0]}, a pickle, which can run code when it is read and is refused. "
+            "Look for a copy of the model in safetensors, or convert it where you trust it: load "
+            "it with transformers and call save_pretrained."
+        )
+    if ggufs := [name for name in names if name.lower().endswith(".gguf")]:
+        return f"It holds GGUF: give the path of the file itself, {ggufs[0]}."
+    return f"It holds {listed(names) or 'no files'}. Fetch what is missing, or choose another."
+
+
+def listed(names: Sequence[object]) -> str:
+    """The first names of many."""
+    more = f", ... ({len(names) - 4} more)" if len(names) > 4 else ""
+    return ", ".join(str(name) for name in names[:4]) + more
 
 
 def _is_plain_safetensors_name(shard: object) -> bool:
@@ -113,30 +122,9 @@ def _is_plain_safetensors_name(shard: object) -> bool:
     )
 
 
-def _names(folder: Path) -> list[str]:
+def _why_no_checkpoint(folder: Path) -> str:
     try:
-        return sorted(path.name for path in folder.iterdir())
+        names = sorted(path.name for path in folder.iterdir())
     except OSError as error:
-        raise CheckpointError(
-            f"{folder}: cannot be listed: {error.strerror or error}. Check the rights to it."
-        ) from None
-
-
-def _why_no_weights(folder: Path) -> str:
-    names = _names(folder)
-    if is_adapter(names):
-        return ADAPTER
-    expected = f"expected {WEIGHTS_NAME}, or {INDEX_NAME} and the files it names"
-    pickles = [name for name in names if name.endswith(PICKLE_SUFFIXES)]
-    if pickles:
-        return (
-            f"holds its weights only as pickle ({pickles[0]}), which can run code when it is read "
-            f"and is refused; {expected}. Convert it where you trust it: load it with transformers "
-            "and call save_pretrained."
-        )
-    ggufs = [name for name in names if name.lower().endswith(".gguf")]
-    if ggufs:
-        return f"has no safetensors but GGUF; {expected}. Name the file itself: {folder / ggufs[0]}"
-    others = [name for name in names if name.endswith(".safetensors")]
-    found = f"only {others[0]}" if others else "none"
-    return f"has no weights to load: {expected}; found {found}. Fetch the weights into the folder."
+        return f"It cannot be listed: {error.strerror or error}. Check the rights to it."
+    return f"{EXPECTED} {what_else(names)}"

@@ -8,8 +8,9 @@ import torch
 
 from augur_weights.checkpoint import Checkpoint
 from augur_weights.errors import CheckpointError, WeightsError
+from augur_weights.foreign_names import foreign_faults
+from augur_weights.layout import listed
 from augur_weights.non_finite import all_finite, unravelled
-from augur_weights.wrapped_names import wrapper_fault
 
 # What a weight may be stored in and converted to. The eight-bit floats are left out: they mean
 # little without scales, which no parameter here has.
@@ -17,13 +18,6 @@ _FLOAT_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 # Most of the time goes into the first touch of new memory, which several threads share well.
 _MAX_WORKERS = 4
-
-# What GPTQ, AWQ, bitsandbytes, compressed-tensors and FP8 checkpoints keep beside or in place of a
-# weight. Not all of them say in config.json what they are.
-_QUANTIZED_SUFFIXES = (
-    ".qweight", ".qzeros", ".scales", ".g_idx", ".absmax", ".SCB", ".weight_packed",
-    ".weight_scale", ".weight_scale_inv",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -53,7 +47,7 @@ def load_into(
     time, on threads that end with the call. The parameters come out with ``requires_grad=False``.
 
     Args:
-        module: the module to fill; its parameters' dtype and device do not matter.
+        module: the module; its parameters' dtype and device do not matter.
         checkpoint: where the tensors come from.
         dtype: the dtype of the filled parameters, one of float64, float32, float16 and bfloat16;
             ``None`` keeps the dtype that each tensor is stored in.
@@ -67,10 +61,14 @@ def load_into(
             device.
     """
     if dtype is not None and dtype not in _FLOAT_DTYPES:
-        raise WeightsError(f"dtype is {dtype}, expected None or one of {_listed(_FLOAT_DTYPES)}.")
+        raise WeightsError(f"dtype is {dtype}, expected None or one of {listed(_FLOAT_DTYPES)}.")
     parameters = _fitting(module, checkpoint)
     buffers = _groups(module.named_buffers(remove_duplicate=False))
-    _check_buffers(buffers)
+    if empty := [group.names[0] for group in buffers if group.value.is_meta]:
+        raise WeightsError(
+            f"{len(empty)} buffers of the module are on the meta device and no checkpoint fills "
+            f"them: {listed(empty)}. Build them on a real device."
+        )
 
     # Nothing is put into the module before everything has been read, so that an error on the way
     # leaves no half-filled module behind. On a meta-built module this costs no memory.
@@ -87,11 +85,8 @@ def check_fit(
 ) -> None:
     """Check that ``load_into`` could fill a module: names, shapes and dtypes.
 
-    Args:
-        module: the module.
-        checkpoint: where the tensors would come from.
-        compare_tied: whether to read the tensors that the module ties and the checkpoint holds
-            apart, too, and compare them; else no tensor is read.
+    With ``compare_tied``, tensors that the module ties and the checkpoint holds apart are read and
+    compared, too; else none is read.
 
     Raises:
         CheckpointError: as ``load_into``.
@@ -120,31 +115,18 @@ def _groups(named: Iterable[tuple[str, torch.Tensor]]) -> list[_Group]:
     return [_Group(tuple(names[key]), values[key]) for key in names]
 
 
-def _check_buffers(buffers: list[_Group]) -> None:
-    empty = [group.names[0] for group in buffers if group.value.is_meta]
-    if empty:
-        raise WeightsError(
-            f"{len(empty)} buffers of the module are on the meta device and no checkpoint fills "
-            f"them: {_listed(empty)}. Build them on a real device."
-        )
-
-
 def _check_names(parameters: list[_Group], checkpoint: Checkpoint) -> None:
     stored = set(checkpoint.names)
     missing = [" or ".join(group.names) for group in parameters if stored.isdisjoint(group.names)]
     left_over = sorted(stored.difference(*(group.names for group in parameters)))
     faults = []
     if missing:
-        faults.append(f"{len(missing)} parameters of the model are not in it: {_listed(missing)}")
+        faults.append(f"{len(missing)} parameters of the model are not in it: {listed(missing)}")
     if left_over:
         faults.append(
-            f"{len(left_over)} of its tensors have no place in the model: {_listed(left_over)}"
+            f"{len(left_over)} of its tensors have no place in the model: {listed(left_over)}"
         )
-    if any(name.endswith(_QUANTIZED_SUFFIXES) for name in left_over):
-        faults.append("such names are those of quantised weights, which are not supported")
-    every_name = {name for group in parameters for name in group.names}
-    if fault := wrapper_fault(left_over, every_name):
-        faults.append(fault)
+    faults += foreign_faults(left_over, {name for group in parameters for name in group.names})
     if faults:
         raise CheckpointError(
             f"{checkpoint.folder}: the checkpoint does not fit the model. {'; '.join(faults)}. "
@@ -165,16 +147,13 @@ def _check_shapes_and_dtypes(group: _Group, checkpoint: Checkpoint) -> None:
         if checkpoint.dtype(name) not in _FLOAT_DTYPES:
             raise CheckpointError(
                 f'{checkpoint.file(name)}: tensor "{name}" has dtype {checkpoint.dtype(name)}, '
-                f"expected one of {_listed(_FLOAT_DTYPES)}. Nothing was loaded. Quantised weights "
+                f"expected one of {listed(_FLOAT_DTYPES)}. Nothing was loaded. Quantised weights "
                 "are not supported; use the model's unquantised checkpoint."
             )
 
 
 def _read(
-    group: _Group,
-    checkpoint: Checkpoint,
-    dtype: torch.dtype | None,
-    device: torch.device | str,
+    group: _Group, checkpoint: Checkpoint, dtype: torch.dtype | None, device: torch.device | str
 ) -> torch.Tensor:
     name = _stored_names(group, checkpoint)[0]
     stored = checkpoint.dtype(name)
@@ -233,9 +212,3 @@ def _put(module: torch.nn.Module, names: tuple[str, ...], value: torch.Tensor) -
     for name in names:
         owner, _, leaf = name.rpartition(".")
         setattr(module.get_submodule(owner), leaf, value)
-
-
-def _listed(items: Iterable[object]) -> str:
-    shown = [str(item) for item in items]
-    more = f", ... ({len(shown) - 4} more)" if len(shown) > 4 else ""
-    return ", ".join(shown[:4]) + more

@@ -9,13 +9,7 @@ import torch
 
 @dataclass(frozen=True)
 class NonFinite:
-    """What is not finite in a tensor.
-
-    Attributes:
-        count: how many values.
-        first_index: the place of the first of them, in row-major order.
-        first_value: that value.
-    """
+    """How many values of a tensor are not finite, and place and value of the first, by rows."""
 
     count: int
     first_index: tuple[int, ...]
@@ -36,9 +30,7 @@ def all_finite(values: torch.Tensor) -> bool:
 def find_non_finite(pieces: Iterable[torch.Tensor], shape: tuple[int, ...]) -> NonFinite | None:
     """Look through a tensor of any dtype; ``None`` where every value is finite.
 
-    Args:
-        pieces: its values in row-major order, each ``[n]`` with at least one.
-        shape: the tensor's.
+    ``pieces`` are its values in row-major order, each ``[n]`` with at least one.
     """
     count, done, first, value = 0, 0, 0, 0.0
     for piece in pieces:

@@ -76,18 +76,8 @@ def resolve_config(
     """What a model's ``config.json`` says, without its weights.
 
     Of a Hub model that file alone is fetched, of a GGUF file the metadata is read, and a folder
-    need hold nothing else. The embedded default is imported on first use, as by ``resolve``.
-
-    Args:
-        source: a name, as for ``resolve``.
-        cache_dir: see there.
-        progress: see there.
-
-    Raises:
-        SourceError: the name leads nowhere, or the Hub does not give the file.
-        CheckpointError: config.json is missing, or is not a JSON object.
-        GGUFError: the GGUF file holds a model that cannot be imported.
-        EmbeddedModelError: the embedded model's parts are missing or damaged.
+    need hold nothing else. The embedded default is imported on first use. Arguments and errors are
+    those of ``resolve``.
     """
     if source is None or source == DEFAULT_MODEL:
         folder = embedded_checkpoint(cache_dir=cache_dir, progress=progress)
@@ -103,6 +93,13 @@ def resolve_config(
     return READER.json_object(hub_config(*_hub_name(source, path), cache_dir=cache_dir))
 
 
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be looked at: {error.strerror}.") from None
+
+
 def _expanded(source: str | Path) -> Path:
     if not str(source):
         raise SourceError(
@@ -114,22 +111,10 @@ def _expanded(source: str | Path) -> Path:
         return Path(source)
 
 
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be looked at: {error.strerror}.") from None
-
-
-def _can_only_be_a_path(source: str) -> bool:
-    name, _, _ = source.partition("@")
-    return source.startswith((".", "/", "~")) or "\\" in source or name.count("/") > 1
-
-
 def _is_gguf(path: Path) -> bool:
     if path.suffix.lower() != ".gguf":
         return False
-    if not path.is_file():
+    if not path.exists():
         raise SourceError(f"{path}: there is no such file. Check the path, from {Path.cwd()}.")
     return True
 
@@ -141,15 +126,16 @@ def _hub_name(source: str | Path, path: Path) -> tuple[str, str | None]:
             f"{path} is a file, expected a checkpoint folder, a .gguf file or a Hub model. If it "
             "belongs to a checkpoint, give its folder."
         )
-    if isinstance(source, Path) or _can_only_be_a_path(source):
+    name, at, revision = str(source).partition("@")
+    only_a_path = name.startswith((".", "/", "~")) or "\\" in name + revision or name.count("/") > 1
+    if isinstance(source, Path) or only_a_path:
         raise SourceError(
             f"{path}: there is no such folder. Check the path, from {Path.cwd()}. A Hub model is "
             "written org/name, with an optional @revision."
         )
-    repo_id, at, revision = source.partition("@")
     if at and not revision:
         raise SourceError(
             f'"{source}": there is no revision after the @. Expected a branch, a tag or a commit, '
             "or the name without @."
         )
-    return repo_id, revision or None
+    return name, revision or None

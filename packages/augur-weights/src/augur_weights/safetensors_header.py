@@ -44,14 +44,7 @@ _METADATA = "__metadata__"
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """A tensor's line in a file's header.
-
-    Attributes:
-        file: the file.
-        shape: its shape.
-        dtype: the dtype it is stored in.
-        start: its first byte, counted from the start of the file.
-    """
+    """A tensor's line in a file's header; ``start`` is its first byte, counted from the file's."""
 
     file: Path
     shape: tuple[int, ...]
