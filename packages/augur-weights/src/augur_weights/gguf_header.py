@@ -66,9 +66,8 @@ class HeaderReader:
         counts = self.integer("Q", "the number of tensors"), self.integer("Q", "the number of keys")
         if max(counts) > _MAX_ENTRIES:
             raise self.error(
-                f"the header counts {counts[0]} tensors and {counts[1]} metadata "
-                f"keys, expected at most {_MAX_ENTRIES} of each; the file is damaged, fetch it "
-                "again"
+                f"the header counts {counts[0]} tensors and {counts[1]} metadata keys, expected at "
+                f"most {_MAX_ENTRIES} of each; the file is damaged, fetch it again"
             )
         return counts
 
