@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from augur_files import FileReader
+from augur_files import FileReader, file_state
 
 
 class OwnError(Exception):
@@ -51,11 +51,18 @@ def test_what_is_no_file_is_neither_passed_over_nor_waited_for(tmp_path: Path, k
     put, reason = STRANGE[kind]
     path = tmp_path / "a.json"
     put(path)
-    for read in (READER.is_file, READER.json_object_if_present, READER.open, READER.text):
+    readers = (READER.is_file, READER.json_object_if_present, READER.state)
+    for read in (*readers, READER.open, READER.text):
         with pytest.raises(OwnError, match=rf"a\.json: {reason}"):
             read(path)
     with pytest.raises(OwnError, match=rf"a\.json: {reason}"):
         READER.files_in(tmp_path, ".json")
+
+
+def test_the_state_of_a_file_is_told_and_of_nothing_is_none(tmp_path: Path) -> None:
+    assert READER.state(tmp_path / "not") is None
+    (tmp_path / "there").touch()
+    assert READER.state(tmp_path / "there") == file_state(tmp_path / "there")
 
 
 def test_a_folders_files_are_listed_by_their_ending(tmp_path: Path) -> None:

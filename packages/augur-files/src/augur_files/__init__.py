@@ -7,11 +7,5 @@ from augur_files.reader import FileReader
 from augur_files.strict_json import StrictJSONError, parse_json
 
 __all__ = [
-    "FileReader",
-    "StrictJSONError",
-    "file_state",
-    "lfs_pointer",
-    "one_line",
-    "parse_json",
-    "shown",
-]
+    "FileReader", "StrictJSONError", "file_state", "lfs_pointer", "one_line", "parse_json", "shown",
+]  # fmt: skip

@@ -18,10 +18,5 @@ def file_state(file: Path | int) -> tuple[int, ...]:
         OSError: it cannot be looked at.
     """
     status = os.stat(file)  # noqa: PTH116 (a descriptor has no path)
-    return (
-        status.st_dev,
-        status.st_ino,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-    )
+    when = (status.st_mtime_ns, status.st_ctime_ns)
+    return (status.st_dev, status.st_ino, status.st_size, *when)

@@ -19,13 +19,9 @@ from augur_files.lfs_pointer import lfs_pointer
 from augur_files.strict_json import StrictJSONError, parse_json
 
 _KINDS = {
-    stat.S_IFREG: "a file",
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
+    stat.S_IFREG: "a file", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -67,11 +63,7 @@ class FileReader:
         return [path for path in paths if self.is_file(path)]
 
     def open(self, path: Path) -> BufferedReader:
-        """Open a file's bytes for reading.
-
-        Raises:
-            error: as ``is_file``; or there is none, or it may not be read.
-        """
+        """Open a file's bytes; as ``is_file``, and there must be one that may be read."""
         if not self.is_file(path):
             raise self.error(f"{path}: there is no such file. Check the path, or fetch the file.")
         try:
@@ -80,11 +72,7 @@ class FileReader:
             raise self._unreadable(path, error) from None
 
     def state(self, path: Path) -> tuple[int, ...] | None:
-        """The ``file_state`` of a file; ``None`` where nothing has the name.
-
-        Raises:
-            error: as ``is_file``.
-        """
+        """The ``file_state`` of a file; ``None`` where nothing has the name; as ``is_file``."""
         try:
             return file_state(path) if self.is_file(path) else None
         except OSError as error:
@@ -174,8 +162,7 @@ class FileReader:
         """Check that a file of a Hub snapshot lies in its own repository's part of the cache.
 
         There, links are huggingface_hub's own and lead to the repository's ``blobs``; one that
-        leads elsewhere came with an archive or was put there, and the model would be something else
-        than its name says. In any other folder links are its owner's, and are followed.
+        leads elsewhere was put there. In any other folder links are its owner's, and are followed.
         """
         folder = _target(path.parent)
         # A file lies in the snapshot itself, or in one folder of it.

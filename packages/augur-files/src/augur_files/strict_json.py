@@ -10,8 +10,7 @@ import math
 from collections import Counter
 from typing import Any, NoReturn
 
-_MAX_DEPTH = 64
-"""A config is nested four deep; ``repr`` and others fail on what is nested a thousand deep."""
+_MAX_DEPTH = 64  # a config is nested four deep; repr and others fail on a thousand
 
 
 class StrictJSONError(ValueError):

@@ -18,23 +18,7 @@ from augur_weights.resolve import resolve, resolve_config
 from augur_weights.verify import Verification, verify
 
 __all__ = [
-    "DEFAULT_MODEL",
-    "Checkpoint",
-    "CheckpointError",
-    "EmbeddedModelError",
-    "GGUFError",
-    "Progress",
-    "SourceError",
-    "StrictJSONError",
-    "Verification",
-    "WeightsError",
-    "check_fit",
-    "file_sha256",
-    "import_gguf",
-    "load_into",
-    "one_line",
-    "parse_json",
-    "resolve",
-    "resolve_config",
-    "verify",
-]
+    "DEFAULT_MODEL", "Checkpoint", "CheckpointError", "EmbeddedModelError", "GGUFError", "Progress",
+    "SourceError", "StrictJSONError", "Verification", "WeightsError", "check_fit", "file_sha256",
+    "import_gguf", "load_into", "one_line", "parse_json", "resolve", "resolve_config", "verify",
+]  # fmt: skip

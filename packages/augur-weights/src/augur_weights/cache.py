@@ -8,7 +8,6 @@ def cache_directory() -> Path:
     """The folder for imported checkpoints; it need not exist yet.
 
     ``AUGUR_CACHE`` where it is set, else ``augur`` in ``XDG_CACHE_HOME``, else ``~/.cache/augur``.
-    Downloads from the Hub do not go here: they lie in huggingface_hub's own cache.
     """
     if chosen := os.environ.get("AUGUR_CACHE"):
         return Path(chosen).expanduser()

@@ -25,13 +25,8 @@ def is_disk_error(error: BaseException) -> bool:
 
 
 def disk_reason(path: Path, error: OSError, setting: str) -> str:
-    """Say in one sentence why a file cannot be written and what to do.
-
-    Args:
-        path: what was to be written; the error may name a more exact one.
-        error: the system's refusal.
-        setting: the environment variable that moves the folder elsewhere.
-    """
+    """Why ``path`` cannot be written and what to do; ``setting`` is a variable that moves it."""
+    # The error may name a more exact path.
     where = error.filename if isinstance(error.filename, str) else path
     said = error.strerror or str(error)
     reason, remedy = _REASONS.get(error.errno or 0, ("the system refuses", "check the folder"))

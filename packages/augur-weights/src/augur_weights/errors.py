@@ -8,11 +8,7 @@ from augur_files import one_line
 
 
 class WeightsError(Exception):
-    """Root of this package's errors.
-
-    The message is one line of printable text: what it quotes from a file can neither break the
-    line, nor steer the terminal, nor fill the screen.
-    """
+    """Root of this package's errors; the message is one line of printable text."""
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))

@@ -35,17 +35,13 @@ def model_config(gguf: GGUFFile, family: GGUFFamily) -> dict[str, Any]:
     if f"{prefix}attention.key_length" in gguf.metadata:
         config["head_dim"] = _positive(gguf, f"{prefix}attention.key_length")
     elif hidden % heads:
-        raise gguf.error(
-            f"embedding_length {hidden} is no multiple of head_count {heads}, "
-            "and there is no attention.key_length"
-        )
+        fault = f"embedding_length {hidden} is no multiple of head_count {heads}"
+        raise gguf.error(f"{fault}, and there is no attention.key_length")
     head_dim = config.get("head_dim", hidden // heads)
     for key in (f"{prefix}attention.value_length", f"{prefix}rope.dimension_count"):
         if (found := gguf.get(key, int, head_dim)) != head_dim:
-            raise gguf.error(
-                f"metadata key '{key}' = {found} is not supported, "
-                f"expected the head's size {head_dim}"
-            )
+            fault = f"metadata key '{key}' = {found} is not supported"
+            raise gguf.error(f"{fault}, expected the head's size {head_dim}")
     return config
 
 
@@ -79,8 +75,7 @@ def decimal(gguf: GGUFFile, key: str, *, or_zero: bool = False) -> float:
 
 
 def _positive(gguf: GGUFFile, key: str) -> int:
-    value = gguf.require(key, int)
-    if value < 1:
+    if (value := gguf.require(key, int)) < 1:
         raise gguf.error(f"metadata key '{key}' is {value}, expected at least 1")
     return value
 
@@ -88,7 +83,6 @@ def _positive(gguf: GGUFFile, key: str) -> int:
 def _vocab_size(gguf: GGUFFile, key: str) -> int:
     # The embedding has a row for every entry of the token list, padding included.
     listed = len(gguf.require("tokenizer.ggml.tokens", list))
-    stated = gguf.get(key, int, listed)
-    if stated != listed:
+    if (stated := gguf.get(key, int, listed)) != listed:
         raise gguf.error(f"{key} is {stated}, but the token list has {listed} entries")
     return listed

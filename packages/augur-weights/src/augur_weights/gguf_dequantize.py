@@ -39,13 +39,7 @@ def dequantize(blocks: bytearray, tensor_type: TensorType) -> npt.NDArray[np.flo
 def rounding_steps(
     blocks: bytearray, tensor_type: TensorType, values: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float32]:
-    """How far apart the values are that each element could have been rounded to.
-
-    Args:
-        blocks: whole blocks.
-        tensor_type: their type.
-        values: what they hold, in any shape; the result's is the same.
-    """
+    """How far apart the values are that each element of ``values``, dequantized, might have had."""
     if tensor_type.code_bytes is None:
         exponents = np.frexp(values)[1] - 1 - tensor_type.code_steps
         steps: npt.NDArray[np.float32] = np.ldexp(np.float32(1), exponents) * (values != 0)
@@ -62,11 +56,6 @@ def rounding_steps(
 
 def to_bfloat16(blocks: bytearray, tensor: TensorInfo, path: Path) -> memoryview:
     """The same values rounded to bfloat16, to nearest and ties to even, as little-endian bytes.
-
-    Args:
-        blocks: whole blocks that follow each other in the tensor.
-        tensor: the tensor they are of.
-        path: its file, for the message.
 
     Raises:
         GGUFError: a value is not finite in bfloat16, as every trained weight is.

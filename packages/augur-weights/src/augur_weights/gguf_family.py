@@ -100,11 +100,7 @@ FAMILIES = (QWEN2,)
 
 
 def family_of(gguf: GGUFFile) -> GGUFFamily:
-    """The family that a file's model is of.
-
-    Raises:
-        GGUFError: none that is supported.
-    """
+    """The family that a file's model is of; a GGUFError if it is none that is supported."""
     architecture = gguf.require("general.architecture", str)
     for family in FAMILIES:
         if family.architecture == architecture:

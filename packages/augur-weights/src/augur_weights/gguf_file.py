@@ -21,8 +21,7 @@ _MAX_DIMENSIONS = 4
 
 T = TypeVar("T")
 
-READER = FileReader(GGUFError, max_bytes=0)
-"""What opens GGUF files; none of them is a text."""
+READER = FileReader(GGUFError, max_bytes=0)  # no text is read of them
 
 
 @dataclass(frozen=True)
@@ -58,16 +57,15 @@ class GGUFFile:
         self._stream = READER.open(path)
         try:
             self.state = file_state(self._stream.fileno())
-            header = HeaderReader(self._stream, path)
+            header = HeaderReader(self._stream, self.error)
             num_tensors, num_keys = header.preamble()
             self.metadata: dict[str, MetadataValue] = header.metadata(num_keys)
             entries = [_read_entry(header) for _ in range(num_tensors)]
             self.tensors = self._place(entries, header)
-        except OSError as error:
+        except BaseException as error:
             self.close()
-            raise GGUFError(f"{path}: cannot be read: {error.strerror}") from error
-        except BaseException:
-            self.close()
+            if isinstance(error, OSError):
+                raise self.error(f"cannot be read: {error.strerror}") from error
             raise
 
     def __enter__(self) -> Self:
@@ -85,11 +83,7 @@ class GGUFFile:
         self._stream.close()
 
     def check_unchanged(self) -> None:
-        """Check that what was read is one file: nothing was written to it since it was opened.
-
-        Raises:
-            GGUFError: something was.
-        """
+        """Check that nothing was written to the file since it was opened; else a GGUFError."""
         if file_state(self._stream.fileno()) != self.state:
             raise self.error("was written to while it was read. Import it again.")
 
@@ -98,11 +92,7 @@ class GGUFFile:
         return self.require(key, kind) if key in self.metadata else default
 
     def require(self, key: str, kind: type[T]) -> T:
-        """The value of a metadata key that must be there and must be of this Python type.
-
-        Raises:
-            GGUFError: the key is missing or holds something else.
-        """
+        """The value of a metadata key that must be there and be of this type; else a GGUFError."""
         if key not in self.metadata:
             raise self.error(f"metadata key '{key}' is missing")
         value = self.metadata[key]
@@ -155,17 +145,12 @@ class GGUFFile:
                     f"but the file has {header.size} bytes; fetch it again"
                 )
             tensors[name] = TensorInfo(name, shape, tensor_type, data_start + offset, num_bytes)
-        self._refuse_overlaps(tensors)
-        return tensors
-
-    def _refuse_overlaps(self, tensors: dict[str, TensorInfo]) -> None:
         in_order = sorted(tensors.values(), key=lambda tensor: (tensor.offset, tensor.num_bytes))
         for before, after in pairwise(in_order):
             if before.offset + before.num_bytes > after.offset:
-                raise self.error(
-                    f"tensors '{before.name}' and '{after.name}' overlap; the file is "
-                    "damaged, fetch it again"
-                )
+                which = f"'{before.name}' and '{after.name}'"
+                raise self.error(f"tensors {which} overlap; the file is damaged, fetch it again")
+        return tensors
 
 
 def _read_entry(header: HeaderReader) -> tuple[str, tuple[int, ...], TensorType, int]:

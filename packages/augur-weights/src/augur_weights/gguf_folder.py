@@ -72,11 +72,7 @@ def recorded_digests(folder: Path) -> dict[str, str]:
 
 
 def check_space(folder: Path, num_bytes: int) -> None:
-    """Refuse to begin what cannot end.
-
-    Raises:
-        WeightsError: the disk under ``folder`` has less than ``num_bytes`` free.
-    """
+    """Refuse to begin what cannot end. Raises WeightsError where fewer bytes are free."""
     free = shutil.disk_usage(folder).free
     if free < num_bytes:
         raise WeightsError(
@@ -87,21 +83,25 @@ def check_space(folder: Path, num_bytes: int) -> None:
 
 def _make(folder: Path, origin: str, build: Callable[[Path], None]) -> None:
     # The names are fixed: whoever holds the lock is the only one to use them.
-    building = folder.parent / f".{folder.name}.partial"
-    damaged = folder.parent / f".{folder.name}.damaged"
-    shutil.rmtree(building, ignore_errors=True)
-    shutil.rmtree(damaged, ignore_errors=True)
-    building.mkdir()
+    building, damaged = (
+        folder.with_name(f".{folder.name}.{state}") for state in ("partial", "damaged")
+    )
     try:
+        for left_over in (building, damaged):
+            shutil.rmtree(left_over, ignore_errors=True)
+        building.mkdir()
         build(building)
         _write_manifest(building, origin)
-        _sync(building)
+        # On the disk before they get their name, lest a power cut leave a whole looking folder.
+        for file in building.iterdir():
+            with file.open("rb+") as stream:
+                os.fsync(stream.fileno())
         if folder.exists():
             folder.rename(damaged)
         building.rename(folder)
     finally:
-        shutil.rmtree(building, ignore_errors=True)
-        shutil.rmtree(damaged, ignore_errors=True)
+        for left_over in (building, damaged):
+            shutil.rmtree(left_over, ignore_errors=True)
 
 
 def _is_whole(folder: Path, origin: str) -> bool:
@@ -153,11 +153,3 @@ def _write_manifest(folder: Path, origin: str) -> None:
 
 def _digest_of(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-
-
-def _sync(folder: Path) -> None:
-    """Have the files on the disk before their folder gets its name, lest a power cut leave a whole
-    looking folder of empty files."""
-    for file in folder.iterdir():
-        with file.open("rb+") as stream:
-            os.fsync(stream.fileno())

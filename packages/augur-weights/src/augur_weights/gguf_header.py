@@ -2,7 +2,7 @@
 
 import os
 import struct
-from pathlib import Path
+from collections.abc import Callable
 from typing import BinaryIO
 
 from augur_files import lfs_pointer
@@ -28,33 +28,29 @@ _MAX_ENTRIES = 2**16
 class HeaderReader:
     """Reads numbers, strings and metadata from the start of a GGUF file.
 
+    Each method raises a GGUFError where the file ends too early or says what cannot be.
+
     Attributes:
-        path: the file, for messages.
-        size: its length in bytes.
+        error: makes what is raised where the file is at fault.
+        size: the file's length in bytes.
         position: bytes read so far.
     """
 
-    def __init__(self, stream: BinaryIO, path: Path) -> None:
+    def __init__(self, stream: BinaryIO, error: Callable[[str], GGUFError]) -> None:
         self._stream = stream
-        self.path = path
+        self.error = error
         self.size = os.fstat(stream.fileno()).st_size
         self.position = 0
         self._num_elements = 0
 
-    def error(self, fault: str) -> GGUFError:
-        """What to raise where the file is at fault."""
-        return GGUFError(f"{self.path}: {fault}")
-
     def preamble(self) -> tuple[int, int]:
-        """The number of tensors and of metadata keys, after magic and version were checked.
-
-        Raises:
-            GGUFError: not a GGUF file, or a version or byte order that is not supported.
-        """
+        """The number of tensors and of metadata keys, after magic and version were checked."""
         magic = self._stream.read(len(_MAGIC))
         self.position = len(magic)
         if magic != _MAGIC:
-            raise self.error(f"{self._what_else(magic)}")
+            pointer = lfs_pointer(magic + self._stream.read(1024), self.size)
+            fault = f"not a GGUF file: it starts with {magic!r}, expected {_MAGIC!r}"
+            raise self.error(pointer or fault)
         version = self.integer("I", "the version")
         if version not in _VERSIONS:
             # Version 3 written on a big-endian machine reads as 3 << 24.
@@ -72,11 +68,7 @@ class HeaderReader:
         return counts
 
     def metadata(self, num_keys: int) -> dict[str, MetadataValue]:
-        """All keys and values.
-
-        Raises:
-            GGUFError: the file ends within them, a key comes twice or a value's type is unknown.
-        """
+        """All keys and values; none may come twice."""
         values: dict[str, MetadataValue] = {}
         for _ in range(num_keys):
             key = self.text("a metadata key")
@@ -129,11 +121,6 @@ class HeaderReader:
                 f"{what} brings the metadata to {self._num_elements} elements, "
                 f"expected at most {_MAX_ELEMENTS}; the file is damaged, fetch it again"
             )
-
-    def _what_else(self, magic: bytes) -> str:
-        return lfs_pointer(magic + self._stream.read(1024), self.size) or (
-            f"not a GGUF file: it starts with {magic!r}, expected {_MAGIC!r}"
-        )
 
     def _take(self, count: int, what: str) -> bytes:
         self._check_rest(count, what)

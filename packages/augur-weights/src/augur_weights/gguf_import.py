@@ -70,22 +70,14 @@ def import_gguf(
 
 
 def read_gguf_config(path: Path) -> dict[str, Any]:
-    """The ``config.json`` that a GGUF file would be imported with; nothing is written.
-
-    Raises:
-        GGUFError: as ``import_gguf``.
-    """
+    """The ``config.json`` that a file would be imported with; errors as of ``import_gguf``."""
     require_gguf_package(path)
     with GGUFFile(path) as gguf:
         return _understood(gguf)[1]
 
 
 def require_gguf_package(what: Path | str) -> None:
-    """Say how to get the optional ``gguf`` package if it is not installed.
-
-    Raises:
-        GGUFError: it is not installed; the message begins with ``what``.
-    """
+    """Raise a GGUFError that begins with ``what`` if the ``gguf`` package is not installed."""
     if importlib.util.find_spec("gguf") is None:
         raise GGUFError(
             f"{what}: importing a GGUF file needs the gguf package, which is not installed; run: "
@@ -140,8 +132,7 @@ def _origin(path: Path) -> tuple[tuple[int, ...], str]:
     digest = hashlib.sha256()
     with READER.open(path) as file:
         try:
-            state = file_state(file.fileno())
-            status = os.fstat(file.fileno())
+            state, status = file_state(file.fileno()), os.fstat(file.fileno())
             for piece in range(_SAMPLED_PIECES):
                 file.seek(max(0, status.st_size - _PIECE_BYTES) * piece // (_SAMPLED_PIECES - 1))
                 digest.update(file.read(_PIECE_BYTES))
@@ -153,9 +144,7 @@ def _origin(path: Path) -> tuple[tuple[int, ...], str]:
     )
 
 
-def _understood(
-    gguf: GGUFFile,
-) -> tuple[GGUFFamily, dict[str, Any], dict[str, TensorInfo]]:
+def _understood(gguf: GGUFFile) -> tuple[GGUFFamily, dict[str, Any], dict[str, TensorInfo]]:
     """The family, the ``config.json`` and the tensors of a model that can be imported."""
     from augur_weights.gguf_tied import tie_embeddings  # noqa: PLC0415  (needs gguf)
 

@@ -49,12 +49,7 @@ SAMPLING_READ = {"temp": "temperature", "top_k": "top_k", "top_p": "top_p", "min
 
 
 def check_keys(gguf: GGUFFile, family: GGUFFamily) -> None:
-    """Refuse a file that is no whole model, or has metadata that matters and is not understood.
-
-    Raises:
-        GGUFError: an adapter, a projector or a part of a split file; or a key that may change what
-            is computed or generated, by its name.
-    """
+    """Raise a GGUFError for a file that is no whole model, or a key that matters, by its name."""
     if (kind := gguf.get("general.type", str, "model")) != "model":
         raise gguf.error(f"general.type is '{kind}', expected 'model'")
     if (num_files := gguf.get("split.count", int, 1)) > 1:

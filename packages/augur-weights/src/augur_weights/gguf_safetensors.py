@@ -1,8 +1,7 @@
 """Writing a GGUF file's tensors as one ``model.safetensors`` in bfloat16.
 
-The file is written front to back: sizes are known before any value is, so the header comes first
-and the values follow in chunks. Memory stays at a few chunks however large the model is, which the
-safetensors library's own writer, wanting all tensors at once, cannot promise.
+The header comes first, since sizes are known before any value is, and the values follow in chunks:
+memory stays at a few of them, where the safetensors library's writer wants all tensors at once.
 """
 
 import json
@@ -31,13 +30,7 @@ def bfloat16_bytes(tensors: dict[str, TensorInfo]) -> int:
 def write_safetensors(
     path: Path, gguf: GGUFFile, tensors: dict[str, TensorInfo], progress: Progress | None
 ) -> None:
-    """Dequantize tensors, round them to bfloat16 and write them to ``path``.
-
-    Args:
-        path: the file to write.
-        gguf: the file that holds the tensors.
-        tensors: by checkpoint name, in the order in which they are written.
-        progress: told the stage "import" in bytes written.
+    """Dequantize tensors, round them to bfloat16 and write them to ``path`` in their order.
 
     Raises:
         GGUFError: a tensor's values cannot be read or are not finite.
@@ -60,11 +53,8 @@ def _header(tensors: dict[str, TensorInfo]) -> bytes:
     start = 0
     for name, tensor in tensors.items():
         end = start + math.prod(tensor.shape) * _BFLOAT16_BYTES
-        entries[name] = {
-            "dtype": "BF16",
-            "shape": list(tensor.shape),
-            "data_offsets": [start, end],
-        }
+        place = {"shape": list(tensor.shape), "data_offsets": [start, end]}
+        entries[name] = {"dtype": "BF16", **place}
         start = end
     text = json.dumps(entries, separators=(",", ":")).encode("utf-8")
     text += b" " * (-len(text) % 8)

@@ -13,13 +13,7 @@ def match_tensors(
 ) -> dict[str, TensorInfo]:
     """The file's tensors under their checkpoint names, in a checkpoint's order.
 
-    Args:
-        gguf: the file.
-        family: the model's.
-        config: its ``config.json``, from which the sizes follow.
-
-    Returns:
-        Every tensor of the model; ``lm_head.weight`` only where the file holds it.
+    All of a model with this ``config.json``, ``lm_head.weight`` only where the file has it.
 
     Raises:
         GGUFError: a tensor is missing, has another shape, or has no place in the model.

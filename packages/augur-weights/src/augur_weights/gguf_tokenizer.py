@@ -9,15 +9,17 @@ from augur_weights.gguf_file import GGUFFile
 from augur_weights.gguf_vocabulary import Vocabulary
 
 _BYTE_LEVEL = {
-    "type": "ByteLevel",
-    "add_prefix_space": False,
-    "trim_offsets": False,
-    "use_regex": False,
-}
+    "type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False
+}  # fmt: skip
+_BPE = {
+    "type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": "",
+    "end_of_word_suffix": "", "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
+}  # fmt: skip
 
 
 def tokenizer_json(vocabulary: Vocabulary, family: GGUFFamily) -> dict[str, object]:
     """The content of ``tokenizer.json``: NFC, the family's pattern, byte-level BPE."""
+    split = {"type": "Split", "behavior": "Isolated", "invert": False}
     return {
         "version": "1.0",
         "truncation": None,
@@ -27,26 +29,14 @@ def tokenizer_json(vocabulary: Vocabulary, family: GGUFFamily) -> dict[str, obje
         "pre_tokenizer": {
             "type": "Sequence",
             "pretokenizers": [
-                {
-                    "type": "Split",
-                    "pattern": {"Regex": family.split_pattern},
-                    "behavior": "Isolated",
-                    "invert": False,
-                },
+                {**split, "pattern": {"Regex": family.split_pattern}},
                 _BYTE_LEVEL,
             ],
         },
         "post_processor": _BYTE_LEVEL,
         "decoder": _BYTE_LEVEL,
         "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": "",
-            "end_of_word_suffix": "",
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": False,
+            **_BPE,
             "vocab": {token: token_id for token_id, token in enumerate(vocabulary.byte_pairs)},
             "merges": vocabulary.merges,
         },
@@ -99,7 +89,7 @@ def _special_text(gguf: GGUFFile, vocabulary: Vocabulary, key: str) -> str | Non
     if f"tokenizer.ggml.{key}" not in gguf.metadata:
         return None
     token_id = gguf.require(f"tokenizer.ggml.{key}", int)
-    for token in vocabulary.added:
-        if token.id == token_id:
-            return token.content
-    raise gguf.error(f"tokenizer.ggml.{key} is {token_id}, which is no added token")
+    text = next((token.content for token in vocabulary.added if token.id == token_id), None)
+    if text is None:
+        raise gguf.error(f"tokenizer.ggml.{key} is {token_id}, which is no added token")
+    return text

@@ -8,10 +8,8 @@ class TensorType:
     """One way in which a GGUF file stores a tensor's elements.
 
     Attributes:
-        id: the number in the file (``ggml_type`` in ggml.h).
-        name: ggml's name for it.
+        id: the number in the file (``ggml_type`` in ggml.h); ``name`` is ggml's, too.
         block_elements: elements that are stored together; a row is a whole number of blocks.
-        block_bytes: bytes of one block.
         code_bytes: which of them hold the elements' codes; the others hold scales. None in a type
             without scales.
         code_steps: how many steps of its scale an element rises or falls by when all of its code's

@@ -14,13 +14,7 @@ _NORMAL, _CONTROL, _USER_DEFINED, _UNUSED = 1, 3, 4, 5
 
 @dataclass(frozen=True)
 class AddedToken:
-    """A token that is found in the text before the byte pairs are merged.
-
-    Attributes:
-        id: its token id.
-        content: its text.
-        special: whether decoding may leave it out.
-    """
+    """A token that is found before byte pairs are merged; a special one decoding may leave out."""
 
     id: int
     content: str
@@ -28,14 +22,8 @@ class AddedToken:
 
     def flags(self) -> dict[str, object]:
         """The token as both files describe it; none is stripped or normalized."""
-        return {
-            "content": self.content,
-            "single_word": False,
-            "lstrip": False,
-            "rstrip": False,
-            "normalized": False,
-            "special": self.special,
-        }
+        none = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+        return {"content": self.content, **none, "special": self.special}
 
 
 @dataclass(frozen=True)
@@ -60,11 +48,7 @@ class Vocabulary:
 
 
 def read_vocabulary(gguf: GGUFFile, family: GGUFFamily) -> Vocabulary:
-    """The file's vocabulary.
-
-    Raises:
-        GGUFError: another kind of tokenizer, or lists that do not fit together.
-    """
+    """The file's vocabulary; a GGUFError for another kind, or lists that do not fit together."""
     kinds = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": family.pre_tokenizer}
     for key, expected in kinds.items():
         if (found := gguf.require(key, str)) != expected:
@@ -88,8 +72,7 @@ def read_vocabulary(gguf: GGUFFile, family: GGUFFamily) -> Vocabulary:
         left, space, right = merge.partition(" ")
         if not (space and left in known and right in known and left + right in known):
             raise gguf.error(
-                f"tokenizer.ggml.merges holds {merge!r}, expected two tokens of the "
-                "vocabulary that join to a third"
+                f"tokenizer.ggml.merges holds {merge!r}, expected two tokens that join to a third"
             )
     return Vocabulary(byte_pairs, merges, added, len(tokens))
 

@@ -63,8 +63,7 @@ def hub_checkpoint(
         repo_id: the repository, ``org/name``.
         revision: a branch, a tag or a commit; the default branch if ``None``.
         cache_dir: the cache folder, huggingface_hub's own if ``None``.
-        check_config: given what ``config.json`` says before anything else is fetched; what it
-            raises is raised.
+        check_config: given what ``config.json`` says before anything else is fetched.
 
     Returns:
         The snapshot's folder in the cache.

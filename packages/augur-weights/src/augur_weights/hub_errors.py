@@ -60,11 +60,8 @@ def _what_the_status_means(error: HfHubHTTPError, hub: str) -> str:
             f"minutes, or {_LOG_IN}: those who are known may ask more often."
         )
     if file:
-        server = error.response.url.host
-        return (
-            f"{what}{server} answered with status {status}{said}. Run again later: the files that "
-            "have arrived stay."
-        )
+        answered = f"{what}{error.response.url.host} answered with status {status}{said}"
+        return f"{answered}. Run again later: the files that have arrived stay."
     return f"{hub} answered with status {status}{said}. Try again later, or set HF_ENDPOINT."
 
 
@@ -85,10 +82,7 @@ def why_not_reached(cache: Path, error: Exception, lacking: str) -> str:
     if isinstance(error, OSError) and is_disk_error(error):
         return f"it cannot be stored in {cache}: {disk_reason(cache, error, 'HF_HOME')}."
     if constants.HF_HUB_OFFLINE:
-        return (
-            f"HF_HUB_OFFLINE is set, and {lacking}. Unset it to download, or give the path of a "
-            "folder."
-        )
+        return f"HF_HUB_OFFLINE is set, and {lacking}. Unset it to download, or name a folder."
     cause = (error.__cause__ or error) if isinstance(error, LocalEntryNotFoundError) else error
     reason = (str(cause).strip().splitlines() or ["no reason given"])[0]
     return (
@@ -99,12 +93,9 @@ def why_not_reached(cache: Path, error: Exception, lacking: str) -> str:
 
 def what_the_cache_lacks(cache: Path, error: OSError) -> str:
     """Say what is missing from the cache, as far as huggingface_hub tells."""
-    snapshot = getattr(error, "snapshot_path", None)
-    return (
-        f"the copy in {snapshot} is not whole ({error})"
-        if snapshot
-        else f"the cache ({cache}) holds no copy"
-    )
+    if snapshot := getattr(error, "snapshot_path", None):
+        return f"the copy in {snapshot} is not whole ({error})"
+    return f"the cache ({cache}) holds no copy"
 
 
 def why_not_whole(repo_id: str, snapshot: Path, missing: Sequence[str]) -> str:

@@ -31,14 +31,11 @@ class KnownDigests:
 
 
 def known_digests(folder: Path) -> KnownDigests:
-    """Find out what the files of a checkpoint folder should be.
+    """What the files of a folder should be; a CheckpointError if its import's record is damaged.
 
     For a folder in huggingface_hub's cache the Hub is asked for the digests of that commit; where
     it does not answer, the names that huggingface_hub gave to the files in the cache are their
     digests at the time of the download. For an imported folder they were recorded by the import.
-
-    Raises:
-        CheckpointError: the import's record is damaged.
     """
     snapshot = folder.resolve()
     repository = snapshot.parent.parent.name

@@ -14,9 +14,8 @@ INDEX_NAME = "model.safetensors.index.json"
 # Formats that run code when they are read; a checkpoint in one of them is refused by name.
 _PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 
-# The longest index of a dense Qwen model is under 100 kB.
+# What reads the files of a checkpoint. The longest index of a dense Qwen model is under 100 kB.
 READER = FileReader(CheckpointError, max_bytes=8 * 2**20)
-"""What reads the files of a checkpoint; tensors are read by ``safetensors_file``."""
 
 EXPECTED = f"Expected {CONFIG_NAME} and {WEIGHTS_NAME}, or {INDEX_NAME} and the files it names."
 
@@ -52,11 +51,7 @@ def read_index(path: Path) -> dict[str, str]:
 
 
 def require_config(folder: Path) -> None:
-    """Check that a folder looks like a checkpoint: it has a config.
-
-    Raises:
-        CheckpointError: it has none.
-    """
+    """Check that a folder looks like a checkpoint: it has a config; else a CheckpointError."""
     if not READER.is_file(folder / CONFIG_NAME):
         raise CheckpointError(f"{folder}: has no {CONFIG_NAME}. {_why_no_checkpoint(folder)}")
 

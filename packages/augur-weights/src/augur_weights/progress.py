@@ -7,10 +7,7 @@ class Progress(Protocol):
     """A callback for work that takes seconds or minutes; ``None`` in its place means silence."""
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Take note of progress; called from time to time, on the thread that does the work.
+        """Take note that ``done`` of ``total`` bytes of a stage are done, on the working thread.
 
-        Args:
-            stage: what is being done, a few words fit to show to a person.
-            done: how much of the stage is done, in the unit of ``total``.
-            total: how much there is to do, in bytes or tensors.
+        The stage is what is being done, a few words fit to show to a person.
         """

@@ -31,7 +31,7 @@ def resolve(
        ``~``, or has a backslash or more than one slash before the ``@``.
 
     Args:
-        source: what to resolve.
+        source: the name.
         cache_dir: where imported and fetched models are kept. If ``None``: the user's cache for
             what is imported, huggingface_hub's (HF_HOME, HF_HUB_CACHE) for what is fetched.
         progress: told how far an import has come. Downloads show huggingface_hub's own progress

@@ -20,19 +20,11 @@ from augur_files import StrictJSONError, lfs_pointer, parse_json
 from augur_weights.errors import CheckpointError
 
 _DTYPES = {
-    "F64": torch.float64,
-    "F32": torch.float32,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "F8_E4M3": torch.float8_e4m3fn,
-    "F8_E5M2": torch.float8_e5m2,
-    "I64": torch.int64,
-    "I32": torch.int32,
-    "I16": torch.int16,
-    "I8": torch.int8,
-    "U8": torch.uint8,
+    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
+    "F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2, "I64": torch.int64,
+    "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8,
     "BOOL": torch.bool,
-}
+}  # fmt: skip
 
 # A dense Qwen model's longest header is under 100 kB. JSON takes up to twenty times its size once
 # it is parsed, so what is read is bounded here.
@@ -58,12 +50,7 @@ class TensorEntry:
 
 
 def checked_entries(file: BinaryIO, path: Path) -> dict[str, TensorEntry]:
-    """Read the header of an open file, and check it against the file's size.
-
-    Raises:
-        CheckpointError: whatever is wrong with them.
-        OSError: the file cannot be read.
-    """
+    """Read the header of an open file, and check it against the size; else a CheckpointError."""
     size = os.fstat(file.fileno()).st_size
     header, data_start = _read(file, path, size)
     entries: dict[str, TensorEntry] = {}
@@ -108,27 +95,24 @@ def _read(file: BinaryIO, path: Path, size: int) -> tuple[dict[str, Any], int]:
 
 def _entry(path: Path, name: str, fields: Any, data_start: int) -> TensorEntry:
     keys = ("dtype", "shape", "data_offsets")
+    quoted = f'"{name:.200}"'
     if not isinstance(fields, dict) or set(fields) != set(keys):
-        raise _unreadable(path, f'its entry of "{name:.200}" does not hold {", ".join(keys)}')
+        raise _unreadable(path, f"its entry of {quoted} does not hold {', '.join(keys)}")
     dtype_name, shape, offsets = (fields[key] for key in keys)
     if not (_are_counts(shape) and _are_counts(offsets) and len(offsets) == 2):
-        reason = f'shape or place of "{name:.200}" are not whole numbers, 0 or above'
-        raise _unreadable(path, reason)
+        raise _unreadable(path, f"shape or place of {quoted} are not whole numbers, 0 or above")
     dtype = _DTYPES.get(dtype_name) if isinstance(dtype_name, str) else None
     if dtype is None:
         raise CheckpointError(
-            f'{path}: tensor "{name:.200}" has dtype {dtype_name!r:.40}, expected one of '
-            f"{', '.join(_DTYPES)}. Download it again, or use a checkpoint in bfloat16, float16 or "
-            "float32."
+            f"{path}: tensor {quoted} has dtype {dtype_name!r:.40}, expected one of "
+            f"{', '.join(_DTYPES)}. Download it again, or use one in bfloat16, float16 or float32."
         )
     start, end = offsets
     entry = TensorEntry(path, tuple(shape), dtype, data_start + start)
     if end - start != entry.num_bytes:
-        raise _unreadable(
-            path,
-            f'tensor "{name:.200}" is given {end - start} bytes, expected {entry.num_bytes} for '
-            f"shape {shape!r:.80} in {dtype_name}",
-        )
+        expected = f"{entry.num_bytes} for shape {shape!r:.80} in {dtype_name}"
+        reason = f"tensor {quoted} is given {end - start} bytes, expected {expected}"
+        raise _unreadable(path, reason)
     return entry
 
 

@@ -21,10 +21,9 @@ _READ_SUFFIXES = (".json", ".safetensors", ".txt", ".jinja")
 
 @dataclass(frozen=True)
 class Verification:
-    """What was checked, and what is wrong.
+    """What was checked of a checkpoint folder, and what is wrong.
 
     Attributes:
-        folder: the checkpoint folder.
         known_by: where the digests are known from, or that none are.
         num_files: files whose digest was compared.
         num_tensors: tensors in which every value was looked at.
@@ -47,9 +46,7 @@ def verify(folder: Path, *, progress: Progress | None = None) -> Verification:
     every weight is looked at: a trained one is finite. Nothing is changed or deleted. Files are
     read piece by piece, so memory stays at some MB.
 
-    Args:
-        folder: as ``resolve`` gives it.
-        progress: told the stages "digests" and "weights", in bytes.
+    ``progress`` is told the stages "digests" and "weights", in bytes.
 
     Raises:
         OSError: a file cannot be read.
@@ -91,23 +88,17 @@ def _damaged(
         if progress is not None:
             progress("digests", done, total)
         if found != expected:
-            yield (
-                name,
-                f"{folder / name}: is damaged: found {digest_name(found)} {found}, expected "
-                f"{expected}, {known.known_by}. {known.remedy.format(file=here[name])}",
-            )
+            fault = f"found {digest_name(found)} {found}, expected {expected}, {known.known_by}"
+            remedy = known.remedy.format(file=here[name])
+            yield name, f"{folder / name}: is damaged: {fault}. {remedy}"
     if known.all_here:
         for name in sorted(known.digests.keys() - here.keys()):
             yield name, f"{folder / name}: is missing. {known.remedy.format(file=folder / name)}"
     if known.is_complete:
-        for name in sorted(here.keys() - known.digests.keys()):
-            if not name.endswith(_READ_SUFFIXES) or name == MANIFEST_NAME:
-                continue
-            yield (
-                name,
-                f"{folder / name}: is no file of the model: none of that name is "
-                f"{known.known_by}. Delete it.",
-            )
+        for name in sorted(here.keys() - known.digests.keys() - {MANIFEST_NAME}):
+            if name.endswith(_READ_SUFFIXES):
+                fault = f"is no file of the model: none of that name is {known.known_by}"
+                yield name, f"{folder / name}: {fault}. Delete it."
         for path in sorted(folder.iterdir()):
             if path.is_symlink() and path.is_dir():  # what lies behind it is not looked through
                 yield path.name, f"{path}: is a link to a folder, as no model has. Delete it."
@@ -115,9 +106,7 @@ def _damaged(
 
 def _not_files(folder: Path) -> Iterator[tuple[str, str]]:
     """What has the name of a file that is read and is none, so that it would be passed over."""
-    for path in sorted(folder.rglob("*")):
-        if not path.name.endswith(_READ_SUFFIXES):
-            continue
+    for path in sorted(p for p in folder.rglob("*") if p.name.endswith(_READ_SUFFIXES)):
         try:
             READER.is_file(path)
         except CheckpointError as error:
