@@ -69,6 +69,8 @@ def clear_errors(*wrong_input: type[Exception], debug: bool = False) -> Iterator
             _say("error: ", error, debug)
             _drop_stdout()
             raise SystemExit(EXIT_FAILURE) from error
+        from augur.memory import is_out_of_memory  # noqa: PLC0415  (it brings torch)
+
         if is_out_of_memory(error):
             words = str(error).partition("\n")[0] or "nothing is left"
             told = f"out of memory ({words}). Ask for less, or take a smaller model"
@@ -114,15 +116,6 @@ def _errors_of_packages() -> tuple[type[Exception], ...]:
 def _write(line: str, style: str | None = None) -> None:
     with suppress(OSError, ValueError):  # stderr is closed or full: there is no one to tell
         stderr.print(line, style=style, markup=False)
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether that is what went wrong, on any device."""
-    import torch  # noqa: PLC0415
-
-    # torch's allocator for the CPU has no error of its own.
-    of_cpu = isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
-    return of_cpu or isinstance(error, MemoryError | torch.OutOfMemoryError)
 
 
 def _drop_stdout() -> None:

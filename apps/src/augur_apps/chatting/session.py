@@ -1,11 +1,12 @@
 """Lines in: commands are obeyed, everything else is sent."""
 
 from augur.errors import ConversationError
+from augur.memory import is_out_of_memory
 from augur_apps.chatting.commands import obey
 from augur_apps.chatting.lines import Lines
 from augur_apps.chatting.shown import say, say_error
 from augur_apps.chatting.talk import OutputLostError, Talk
-from augur_apps.console import EXIT_FAILURE, EXIT_WRONG_INPUT, is_out_of_memory, told
+from augur_apps.console import EXIT_FAILURE, EXIT_WRONG_INPUT, told
 from augur_gen import GenerationError
 from augur_model import ModelError
 from augur_tok import TokenizerError
