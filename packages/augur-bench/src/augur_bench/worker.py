@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from augur.devices import DTYPES, DTypeName
-from augur_apps.console import EXIT_INTERRUPTED
 from augur_bench.environment import compute_environment
 from augur_bench.errors import RungFailedError, RungUnavailableError
 from augur_bench.exactness import find_parting, measure_exactness
@@ -26,6 +25,8 @@ from augur_bench.workload import WARM_UP_TOKENS
 from augur_gen import Generation, GenerationResult, StopConditions, Stopwatch, greedy
 
 _INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+EXIT_INTERRUPTED = 130  # as shells report a program that Ctrl-C ended: 128 + SIGINT
 
 
 class Worker:
