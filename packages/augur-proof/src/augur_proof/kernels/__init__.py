@@ -1,0 +1,48 @@
+"""Kernels on trial: a verdict on one op alone, over the shapes that Qwen models use."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from augur_proof.kernels.attention import ATTENTION
+from augur_proof.kernels.budget import Errors, Judgement, Limits, judge
+from augur_proof.kernels.elementwise import APPLY_ROPE, SWIGLU
+from augur_proof.kernels.linear import INT4_LINEAR, INT8_LINEAR, LINEAR
+from augur_proof.kernels.op import Expected, Kernel, Op, Workload
+from augur_proof.kernels.rms_norm import ADD_RMS_NORM, RMS_NORM
+from augur_proof.kernels.token_choice import GREEDY_TOKEN
+from augur_proof.kernels.trial import Figures, Outcome, judge_outputs, put_on_trial, try_workload
+
+OPS: Mapping[str, Op] = MappingProxyType(
+    {
+        op.name: op
+        for op in (
+            RMS_NORM,
+            ADD_RMS_NORM,
+            APPLY_ROPE,
+            SWIGLU,
+            LINEAR,
+            INT8_LINEAR,
+            INT4_LINEAR,
+            ATTENTION,
+            GREEDY_TOKEN,
+        )
+    }
+)
+"""Every op that a kernel can be tried on, by name. Attention over pages will be another entry."""
+
+__all__ = [
+    "OPS",
+    "Errors",
+    "Expected",
+    "Figures",
+    "Judgement",
+    "Kernel",
+    "Limits",
+    "Op",
+    "Outcome",
+    "Workload",
+    "judge",
+    "judge_outputs",
+    "put_on_trial",
+    "try_workload",
+]
