@@ -141,7 +141,7 @@ class Watch(TorchDispatchMode):
         name = func.overloadpacket.__name__
         self.operators.add(name)
         made = func(*args, **(kwargs or {}))
-        guarded = name in _EMPTY | _FILLED and made.dtype in _POISON and made.numel()
+        guarded = name in _EMPTY | _FILLED and not made.is_meta and made.dtype in _POISON and made.numel()
         if not guarded:
             return made
         extent = 1 + sum(s * (n - 1) for s, n in zip(made.stride(), made.shape, strict=True))
