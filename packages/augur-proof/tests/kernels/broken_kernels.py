@@ -202,7 +202,9 @@ def sum_rounded_down(x, residual, weight, eps):
     exact = x.double() + residual.double()
     summed = exact.to(x.dtype)
     too_large = summed.double() > exact
-    below = torch.where(too_large, summed.double() * (1 - torch.finfo(x.dtype).eps), summed.double())
+    below = torch.where(
+        too_large, summed.double() * (1 - torch.finfo(x.dtype).eps), summed.double()
+    )
     return normed, below.to(x.dtype)
 
 

@@ -92,9 +92,9 @@ def swiglu_by_base_two(gate, up):
 
 
 def linear_in_float32(x, weight, bias):
-    return functional.linear(
-        x.float(), weight.float(), None if bias is None else bias.float()
-    ).to(x.dtype)
+    return functional.linear(x.float(), weight.float(), None if bias is None else bias.float()).to(
+        x.dtype
+    )
 
 
 def linear_split_over_the_sum(x, weight, bias):

@@ -6,31 +6,28 @@ from types import MappingProxyType
 from augur_proof.kernels.attention import ATTENTION
 from augur_proof.kernels.budget import Errors, Judgement, Limits, judge
 from augur_proof.kernels.elementwise import APPLY_ROPE, SWIGLU
+from augur_proof.kernels.exchange import export, import_workload
 from augur_proof.kernels.linear import INT4_LINEAR, INT8_LINEAR, LINEAR
+from augur_proof.kernels.load_kernel import load_kernels
+from augur_proof.kernels.null_kernels import NULL_KERNELS
 from augur_proof.kernels.op import Expected, Kernel, Op, Workload
+from augur_proof.kernels.power import ERRORS, seen, smallest_seen
 from augur_proof.kernels.rms_norm import ADD_RMS_NORM, RMS_NORM
+from augur_proof.kernels.timing import Rate, measured_bandwidth, time_workload
 from augur_proof.kernels.token_choice import GREEDY_TOKEN
-from augur_proof.kernels.trial import Figures, Outcome, judge_outputs, put_on_trial, try_workload
+from augur_proof.kernels.trial import put_on_trial, try_workload
+from augur_proof.kernels.verdict import Figures, Outcome, judge_outputs
 
-OPS: Mapping[str, Op] = MappingProxyType(
-    {
-        op.name: op
-        for op in (
-            RMS_NORM,
-            ADD_RMS_NORM,
-            APPLY_ROPE,
-            SWIGLU,
-            LINEAR,
-            INT8_LINEAR,
-            INT4_LINEAR,
-            ATTENTION,
-            GREEDY_TOKEN,
-        )
-    }
+_ALL = (
+    *(RMS_NORM, ADD_RMS_NORM, APPLY_ROPE, SWIGLU, LINEAR, INT8_LINEAR, INT4_LINEAR),
+    *(ATTENTION, GREEDY_TOKEN),
 )
+OPS: Mapping[str, Op] = MappingProxyType({op.name: op for op in _ALL})
 """Every op that a kernel can be tried on, by name. Attention over pages will be another entry."""
 
 __all__ = [
+    "ERRORS",
+    "NULL_KERNELS",
     "OPS",
     "Errors",
     "Expected",
@@ -40,9 +37,17 @@ __all__ = [
     "Limits",
     "Op",
     "Outcome",
+    "Rate",
     "Workload",
+    "export",
+    "import_workload",
     "judge",
     "judge_outputs",
+    "load_kernels",
+    "measured_bandwidth",
     "put_on_trial",
+    "seen",
+    "smallest_seen",
+    "time_workload",
     "try_workload",
 ]

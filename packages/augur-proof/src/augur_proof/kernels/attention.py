@@ -1,5 +1,6 @@
 """Attention on trial: prefill, a chunk on a filled cache, decode, windows, padding."""
 
+import math
 from typing import Any
 
 import torch
@@ -111,34 +112,29 @@ def _workloads(dtype: torch.dtype) -> tuple[Workload, ...]:
     )
 
 
-def _everything_seen(query: Tensor, key: Tensor, *_: Any) -> Tensor:
-    return torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device)
+def _instead(change: Any) -> Any:
+    """The formula in float64 with its arguments changed."""
 
-
-def _shifted(by: int) -> Any:
     def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-        shifted = _everything_seen(q, k).tril(k.shape[2] - q.shape[2] + by)
-        return eager_attention(q.double(), k.double(), v.double(), shifted, scale)
+        return eager_attention(*change(q.double(), k.double(), v.double(), mask, scale))
 
     return attend
 
 
-def _aligned_left(q: Tensor, k: Tensor, v: Tensor, _: Tensor | None, scale: float) -> Tensor:
-    mask = _everything_seen(q, k).tril()
-    return eager_attention(q.double(), k.double(), v.double(), mask, scale)
+def _diagonal(query: Tensor, key: Tensor, offset: int) -> Tensor:
+    """Query i sees the keys up to i + offset."""
+    seen = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device)
+    return seen.tril(offset)
 
 
-def _tiled(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-    tiles = (1, q.shape[1] // k.shape[1], 1, 1)
-    return eager_attention(
-        q.double(), k.double().repeat(tiles), v.double().repeat(tiles), mask, scale
+def _shifted(by: int) -> Any:
+    return _instead(
+        lambda q, k, v, _, s: (q, k, v, _diagonal(q, k, k.shape[2] - q.shape[2] + by), s)
     )
 
 
-def _scaled(by: float) -> Any:
-    return lambda q, k, v, mask, scale: eager_attention(
-        q.double(), k.double(), v.double(), mask, scale * by
-    )
+def _tiled(heads: Tensor, like: Tensor) -> Tensor:
+    return heads.repeat(1, like.shape[1] // heads.shape[1], 1, 1)
 
 
 ATTENTION = Op(
@@ -159,20 +155,22 @@ ATTENTION = Op(
         }
     ),
     mistakes={
-        "query heads take key/value heads 0, 1, 0, 1, not 0, 0, 1, 1": _tiled,
+        "query heads take key/value heads 0, 1, 0, 1, not 0, 0, 1, 1": _instead(
+            lambda q, k, v, mask, s: (q, _tiled(k, q), _tiled(v, q), mask, s)
+        ),
         "each query sees one token too many": _shifted(1),
         "each query does not see itself": _shifted(-1),
-        "queries are aligned with the first keys, not the last": _aligned_left,
-        "every query sees everything": lambda q, k, v, _, scale: eager_attention(
-            q.double(), k.double(), v.double(), _everything_seen(q, k), scale
+        "queries are aligned with the first keys, not the last": _instead(
+            lambda q, k, v, _, s: (q, k, v, _diagonal(q, k, 0), s)
+        ),
+        "every query sees everything": _instead(
+            lambda q, k, v, _, s: (q, k, v, _diagonal(q, k, k.shape[2]), s)
         ),
         "the mask is left out": _shifted(0),
-        "the scale is left out": lambda q, k, v, mask, _: eager_attention(
-            q.double(), k.double(), v.double(), mask, 1.0
+        "the scale is left out": _instead(lambda q, k, v, mask, _: (q, k, v, mask, 1.0)),
+        "the scale is applied twice": _instead(lambda q, k, v, mask, s: (q, k, v, mask, s * s)),
+        "the exponential has base 2": _instead(
+            lambda q, k, v, mask, s: (q, k, v, mask, s * math.log(2))
         ),
-        "the scale is applied twice": lambda q, k, v, mask, scale: eager_attention(
-            q.double(), k.double(), v.double(), mask, scale * scale
-        ),
-        "the exponential has base 2": _scaled(0.6931471805599453),
     },
 )

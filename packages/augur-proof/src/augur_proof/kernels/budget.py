@@ -164,9 +164,8 @@ def _errors(found: Tensor, oracle: Tensor, unit: Tensor, counted: Tensor) -> Err
     place = int(error.abs().argmax())
     index = tuple(int(i) for i in torch.unravel_index(torch.tensor(place), error.shape))
     within = error[counted]
-    bias = float((within * oracle[counted].sign()).mean()) if within.numel() else 0.0
     # A mean of infinities of both signs is none.
-    bias = bias if bias == bias else float("inf")
+    bias = float((within * oracle[counted].sign()).mean().nan_to_num(nan=torch.inf))
     return Errors(_rms(within), float(error.abs().flatten()[place]), bias, index)
 
 

@@ -117,7 +117,7 @@ _EMPTY = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_stride
 _FILLED = {"zeros", "zeros_like", "new_zeros", "full", "full_like", "new_full", "ones", "ones_like"}
 
 
-class Watch(TorchDispatchMode):
+class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """What a kernel asks of torch while it runs: operators by name, and memory, given poisoned.
 
     Attributes:
@@ -125,7 +125,7 @@ class Watch(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.operators: set[str] = set()
         self._buffers: list[Tensor] = []
 
@@ -141,7 +141,9 @@ class Watch(TorchDispatchMode):
         name = func.overloadpacket.__name__
         self.operators.add(name)
         made = func(*args, **(kwargs or {}))
-        guarded = name in _EMPTY | _FILLED and not made.is_meta and made.dtype in _POISON and made.numel()
+        guarded = (
+            name in _EMPTY | _FILLED and not made.is_meta and made.dtype in _POISON and made.numel()
+        )
         if not guarded:
             return made
         extent = 1 + sum(s * (n - 1) for s, n in zip(made.stride(), made.shape, strict=True))

@@ -48,7 +48,7 @@ def _expected(x: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Expected,
     return _product(x.double(), weight.double(), bias)
 
 
-def _plain(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def plain_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """The bias added to the rounded product, as torch does where it has no fused form."""
     product = functional.linear(x, weight)
     return product if bias is None else product + bias
@@ -104,7 +104,7 @@ def _workloads(dtype: torch.dtype) -> tuple[Workload, ...]:
 LINEAR = Op(
     name="linear",
     arguments=("x", "weight", "bias"),
-    plain=_plain,
+    plain=plain_linear,
     expected=_expected,
     draw=_draw,
     workloads=_workloads,
@@ -125,16 +125,22 @@ LINEAR = Op(
 )
 
 
-def _quantised(name: str, bits: int) -> Op:
+def int8_linear(x: Tensor, codes: Tensor, scales: Tensor) -> Tensor:
     """x `[batch, rows, in]`, codes, scales float32 -> `[batch, rows, out]` in the dtype of x.
 
     The plain op rounds the weights to the dtype of x and multiplies there, as kernels do that feed
     tensor cores; those that keep float32 inside err less.
     """
-    dequantise = dequantise_int8 if bits == 8 else dequantise_int4
+    return functional.linear(x, dequantise_int8(codes, scales).to(x.dtype))
 
-    def plain(x: Tensor, codes: Tensor, scales: Tensor) -> Tensor:
-        return functional.linear(x, dequantise(codes, scales).to(x.dtype))
+
+def int4_linear(x: Tensor, codes: Tensor, scales: Tensor) -> Tensor:
+    """As `int8_linear`, of four bits."""
+    return functional.linear(x, dequantise_int4(codes, scales).to(x.dtype))
+
+
+def _quantised(name: str, bits: int) -> Op:
+    dequantise = dequantise_int8 if bits == 8 else dequantise_int4
 
     def expected(x: Tensor, codes: Tensor, scales: Tensor) -> tuple[Expected, ...]:
         weight = dequantise(codes, scales.double())
@@ -143,7 +149,11 @@ def _quantised(name: str, bits: int) -> Op:
         walk = functional.linear(x.double().square(), weight.square()).sqrt()
         return (
             Expected(
-                product.name, product.axes, product.oracle, product.magnitude + walk, product.summing
+                product.name,
+                product.axes,
+                product.oracle,
+                product.magnitude + walk,
+                product.summing,
             ),
         )
 
@@ -151,11 +161,12 @@ def _quantised(name: str, bits: int) -> Op:
         axes = workload.axes
         shape = (axes["batch"], axes["rows"], axes["in"])
         x = VALUES[workload.values](shape, generator, workload.dtype).to(workload.dtype)
+        out, width = axes["out"], axes["in"]
+        scales: tuple[int, ...] = (out,) if bits == 8 else (out, width // INT4_GROUP)
         if bits == 8:
-            size, scales = (axes["out"], axes["in"]), (axes["out"],)
-            codes = torch.randint(-127, 128, size, generator=generator, dtype=torch.int8)
+            codes = torch.randint(-127, 128, (out, width), generator=generator, dtype=torch.int8)
         else:
-            size, scales = (axes["out"], axes["in"] // 2), (axes["out"], axes["in"] // INT4_GROUP)
+            size = (out, width // 2)
             codes = torch.randint(0, 256, size, generator=generator, dtype=torch.uint8)
         step = axes["in"] ** -0.5 / 2 ** (bits - 1)
         drawn = step * (0.5 + torch.rand(scales, generator=generator, dtype=torch.float64))
@@ -187,7 +198,7 @@ def _quantised(name: str, bits: int) -> Op:
     return Op(
         name=name,
         arguments=("x", "codes", "scales"),
-        plain=plain,
+        plain=int8_linear if bits == 8 else int4_linear,
         expected=expected,
         draw=draw,
         workloads=workloads,

@@ -1,5 +1,6 @@
 """RMSNorm on trial, alone and with the residual added before it."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +36,7 @@ def _summing(width: int) -> float:
     sqrt(n) in all where they are added one after another, and the root halves it. Square, root,
     and two products add about 2.
     """
-    return 2 + 0.06 * width**0.5
+    return 2 + 0.06 * math.sqrt(width)
 
 
 def _expected(hidden_states: Tensor, weight: Tensor, eps: float) -> tuple[Expected, ...]:

@@ -77,8 +77,8 @@ GREEDY_TOKEN = Op(
         "it is the place of the largest magnitude": lambda logits: (
             logits.abs().nan_to_num(posinf=-1).argmax(-1)
         ),
-        "only the first half is searched": lambda logits: (
-            logits[:, : logits.shape[1] // 2].argmax(-1)
+        "only the first half is searched": lambda logits: logits[:, : logits.shape[1] // 2].argmax(
+            -1
         ),
     },
 )
