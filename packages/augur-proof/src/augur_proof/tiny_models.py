@@ -86,9 +86,7 @@ class Pair(NamedTuple):
 def pair_of(referee: Referee, config: QwenConfig | None = None) -> Pair:
     """The referee, with a candidate that has a copy of its weights, in its dtype.
 
-    Args:
-        referee: whose config and weights are taken.
-        config: to build the candidate from, instead of the referee's.
+    With a `config`, the candidate is built from that instead of the referee's.
     """
     model = QwenForCausalLM(config or referee.config)
     model.to(referee.model.dtype).load_state_dict(referee.model.state_dict())
