@@ -70,12 +70,12 @@ def record(
         from augur_apps import parity_sides as sides  # noqa: PLC0415
         from augur_proof import read_prompts, write_ground_truth  # noqa: PLC0415
 
-        setting, texts = sides.Setting.of(model, dtype, device), read_prompts(prompts)
+        setting = sides.setting_of(model, dtype, device, max_new_tokens)
         with progress_bars() as progress:
-            truth = sides.referee_truth(setting, texts, max_new_tokens, progress)
+            truth = sides.referee_truth(setting, read_prompts(prompts), progress)
         write_ground_truth(out, truth)
         num_tokens = sum(len(answer.generated_ids) for answer in truth.answers)
-        print(f"reference     {setting.model}: {truth.made_with.line}")
+        print(f"reference     {setting.model}: {setting.line}")
         print(f"prompts       {len(truth.answers)}, {num_tokens} new tokens")
         print(f"ground truth  {out} ({out.stat().st_size:,} bytes)")
 
@@ -112,18 +112,23 @@ def check(
         from augur_apps import parity_sides as sides  # noqa: PLC0415
         from augur_apps.parity_reports.check_report import check_object, print_check  # noqa: PLC0415
 
-        on_trial = None if ops is None else (ops, proof.load_ops(ops))
+        table = None if ops is None else proof.load_ops(ops)
         with progress_bars() as progress:
             if truth is not None:
                 expected = proof.read_ground_truth(truth).cut(max_new_tokens)
             else:
-                setting, texts = sides.Setting.of(model, dtype, device), proof.read_prompts(prompts)
-                num_new = max_new_tokens or MAX_NEW_TOKENS
-                expected = sides.referee_truth(setting, texts, num_new, progress)
+                setting = sides.setting_of(model, dtype, device, max_new_tokens or MAX_NEW_TOKENS)
+                texts = proof.read_prompts(prompts)
+                expected = sides.referee_truth(setting, texts, progress)
             reference = expected.made_with
-            setting = sides.Setting.of(model or reference.model, dtype or reference.dtype, device)
-            llm, candidate = sides.open_candidate(setting, attention, on_trial, progress)
-            ours = setting.made_with("augur", candidate.name, reference.max_new_tokens)
+            ours = sides.setting_of(
+                model or reference.model,
+                dtype or reference.dtype,
+                device,
+                reference.max_new_tokens,
+                ours=ops or attention or "eager",
+            )
+            llm, candidate = sides.open_candidate(ours, attention, table, progress)
             demand = proof.whole_model_demand(reference, ours, tolerance)
             found = proof.check(
                 candidate,
@@ -171,14 +176,14 @@ def trace(
         from augur_apps import parity_sides as sides  # noqa: PLC0415
         from augur_apps.parity_reports.trace_report import print_trace, trace_object  # noqa: PLC0415
 
-        on_trial = None if ops is None else (ops, proof.load_ops(ops))
+        table = None if ops is None else proof.load_ops(ops)
         text = proof.read_prompts()[-1] if prompt is None else prompt
+        num_new = decode_steps + 1  # the last is chosen and never fed
+        reference = sides.setting_of(against or model, dtype, device, num_new)
+        ours = sides.setting_of(model, dtype, device, num_new, ours=ops or attention or "eager")
         with progress_bars() as progress:
-            theirs = sides.Setting.of(against or model, dtype, device)
-            reference, passes = sides.referee_passes(theirs, text, decode_steps, progress)
-            setting = sides.Setting.of(model, dtype, device)
-            _, candidate = sides.open_candidate(setting, attention, on_trial, progress)
-            ours = setting.made_with("augur", candidate.name, reference.max_new_tokens)
+            passes = sides.referee_passes(reference, text, progress)
+            _, candidate = sides.open_candidate(ours, attention, table, progress)
             demand = proof.one_op_demand(reference, ours, tolerance)
             progress("augur", 0, 1)
             findings = proof.trace(candidate, passes, demand.tolerance)

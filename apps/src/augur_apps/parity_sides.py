@@ -3,12 +3,11 @@
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import augur
+from augur.attention_choice import AttentionName
 from augur.devices import DTypeName, choose_device
 from augur.sources import resolve_model
-from augur_apps.option_types import AttentionName
 from augur_model import Ops
 from augur_proof import (
     DTYPES,
@@ -23,25 +22,22 @@ from augur_proof import (
 from augur_weights import DEFAULT_MODEL, Progress
 
 
-class Setting(NamedTuple):
-    """What a user chooses for a side."""
-
-    model: str
-    dtype: DTypeName
-    device: str
-
-    @classmethod
-    def of(cls, model: str | None, dtype: DTypeName | None, device: str) -> "Setting":
-        """With what stands for what was left out."""
-        return cls(model or DEFAULT_MODEL, dtype or "float32", device)
-
-    def made_with(self, engine: str, attention: str, max_new_tokens: int) -> MadeWith:
-        """As reports and files tell it."""
-        return MadeWith(engine, *self, attention, max_new_tokens)
+def setting_of(
+    model: str | None,
+    dtype: DTypeName | None,
+    device: str,
+    max_new_tokens: int,
+    *,
+    ours: str | None = None,
+) -> MadeWith:
+    """What is asked of a side, on this machine; `ours` names augur's attention or table of ops."""
+    engine = "transformers" if ours is None else "augur"
+    model, dtype = model or DEFAULT_MODEL, dtype or "float32"
+    return MadeWith(engine, model, dtype, device, ours or "eager", max_new_tokens)
 
 
 @contextmanager
-def _referee(setting: Setting, progress: Progress) -> Iterator[Referee]:
+def _referee(setting: MadeWith, progress: Progress) -> Iterator[Referee]:
     device = choose_device(setting.device)
     # What augur does not support is refused here, not after minutes of the referee's work.
     folder = resolve_model(setting.model, progress=progress)
@@ -53,47 +49,45 @@ def _referee(setting: Setting, progress: Progress) -> Iterator[Referee]:
         gc.collect()  # its modules refer to each other in circles
 
 
-def referee_truth(
-    setting: Setting, prompts: list[str], max_new_tokens: int, progress: Progress
-) -> GroundTruth:
+def referee_truth(setting: MadeWith, prompts: list[str], progress: Progress) -> GroundTruth:
     """transformers' answers, the logits of every step included.
 
     Raises:
         ProofError, WeightsError, ModelError, DeviceError: it cannot be run.
     """
-    made_with = setting.made_with("transformers", "eager", max_new_tokens)
     with _referee(setting, progress) as referee:
-        return record_truth(referee, prompts, made_with, progress)
+        return record_truth(referee, prompts, setting, progress)
 
 
-def referee_passes(
-    setting: Setting, prompt: str, decode_steps: int, progress: Progress
-) -> tuple[MadeWith, list[Pass]]:
-    """What transformers computes on the way; raises as `referee_truth`."""
+def referee_passes(setting: MadeWith, prompt: str, progress: Progress) -> list[Pass]:
+    """What transformers computes on the way; the last token asked for is not fed.
+
+    Raises as `referee_truth`.
+    """
+    decode_steps = setting.max_new_tokens - 1
     with _referee(setting, progress) as referee:
         input_ids = referee.encode(prompt)
         check_fits(referee.config, "the prompt", len(input_ids), decode_steps, "decode steps")
         progress("transformers", 0, 1)
         passes = referee.record(input_ids, decode_steps)
         progress("transformers", 1, 1)
-    return setting.made_with("transformers", "eager", decode_steps + 1), passes
+    return passes
 
 
 def open_candidate(
-    setting: Setting,
-    attention: AttentionName | None,
-    on_trial: tuple[str, Ops] | None,
-    progress: Progress,
+    setting: MadeWith, attention: AttentionName | None, ops: Ops | None, progress: Progress
 ) -> tuple[augur.LLM, Candidate]:
-    """augur as users open it, with its own attention or a table of ops, with its name, on trial.
+    """augur as users open it, with its own attention or a table of ops on trial.
 
     Raises:
         WeightsError, ModelError, TokenizerError, DeviceError: it cannot be opened.
     """
-    attention = attention or "eager"
-    llm = augur.load(**setting._asdict(), attention=attention, progress=progress)
-    candidate = Candidate(llm.model, attention)
-    if on_trial is not None:
-        name, ops = on_trial
-        candidate = candidate.with_ops(ops, name)
-    return llm, candidate
+    llm = augur.load(
+        setting.model,
+        device=setting.device,
+        dtype=setting.dtype,
+        attention=attention or "eager",
+        progress=progress,
+    )
+    candidate = Candidate(llm.model, setting.attention)
+    return llm, candidate if ops is None else candidate.with_ops(ops, setting.attention)

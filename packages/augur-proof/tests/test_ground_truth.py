@@ -110,7 +110,7 @@ def test_a_file_cut_short_is_refused(path):
 def test_weights_are_no_ground_truth(tmp_path):
     weights = tmp_path / "model.safetensors"
     save_file({"model.norm.weight": torch.ones(2)}, weights, metadata={"format": "pt"})
-    with pytest.raises(ProofError, match="found pt, expected augur-ground-truth/1"):
+    with pytest.raises(ProofError, match="this version: pt, expected augur-ground-truth/1"):
         read_ground_truth(weights)
 
 
@@ -130,15 +130,15 @@ def _made_with(**change: object) -> str:
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        ({"format": "augur-ground-truth/2"}, "found augur-ground-truth/2"),
+        ({"format": "augur-ground-truth/2"}, "this version: augur-ground-truth/2, expected"),
         ({"prompts": "[{"}, "prompts is not JSON"),
         ({"prompts": "[]"}, "prompts is no list, or empty"),
         ({"prompts": '{"a": 1}'}, "prompts is no list"),
         ({"prompts": "[1, 2]"}, "prompt 1 is 1"),
         ({"prompts": _prompts(input_ids="12")}, "prompt 2: input_ids is '12'"),
-        ({"prompts": _prompts(input_ids=[])}, "prompt 2: input_ids must be token ids"),
-        ({"prompts": _prompts(generated_ids=[1.5])}, "prompt 2: generated_ids must be token ids"),
-        ({"prompts": _prompts(generated_ids=[-1])}, "prompt 2: generated_ids must be token ids"),
+        ({"prompts": _prompts(input_ids=[])}, r"prompt 2: input_ids is \[\], expected token ids"),
+        ({"prompts": _prompts(generated_ids=[1.5])}, r"prompt 2: generated_ids is \[1.5\]"),
+        ({"prompts": _prompts(generated_ids=[-1])}, r"prompt 2: generated_ids is \[-1\]"),
         ({"prompts": _prompts(extra=1)}, "prompt 2 .* expected the keys"),
         ({"made_with": "null"}, "made_with is None"),
         ({"made_with": _made_with(model=3)}, "made_with.model is 3"),

@@ -70,7 +70,7 @@ def in_chunks(chunk_size: int | None, model: QwenForCausalLM, capacity: int) -> 
     [uncached, *(partial(in_chunks, size) for size in (None, 1, 5))],
     ids=["uncached", "cached", "token by token", "chunks of 5"],
 )
-@pytest.mark.parametrize("kind", ["untied", "tied"])
+@pytest.mark.parametrize("kind", ["untied", pytest.param("tied", marks=pytest.mark.gate)])
 @pytest.mark.parametrize("ops", [EAGER, SDPA], ids=["eager", "sdpa"])
 def test_greedy_tokens_in_float32_are_those_of_the_uncached_reference(
     ops: Ops, kind: str, new_steps: NewSteps

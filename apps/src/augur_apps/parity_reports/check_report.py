@@ -24,17 +24,7 @@ def print_check(
     found: list[Comparison],
     tokenizer: Tokenizer,
 ) -> None:
-    """The whole report.
-
-    Args:
-        console: to print on.
-        ours: augur's setting.
-        reference: transformers' setting.
-        file: that holds the reference's answers; None where they were made now.
-        demand: the rule.
-        found: one comparison for each prompt.
-        tokenizer: augur's.
-    """
+    """The whole report; `file` holds the reference's answers, None where they were made now."""
     notes = []
     if demand.near_ties_may_part:
         notes.append("           tokens may part where two logits are closer than that")

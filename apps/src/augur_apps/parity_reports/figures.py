@@ -15,16 +15,7 @@ def print_setting(
     demanded: str,
     *notes: str,
 ) -> None:
-    """Who is compared with whom, and what is demanded.
-
-    Args:
-        console: to print on.
-        ours: augur's setting.
-        reference: transformers' setting.
-        demand: the rule.
-        demanded: what it is about, with a place for the tolerance.
-        notes: further lines, each with its title.
-    """
+    """Who is compared with whom, what is demanded, in words with a place for it, and notes."""
     why = f", for {'; '.join(demand.reasons)}" if demand.reasons else ""
     lines = (
         f"augur      {ours.model}: {ours.line}",

@@ -72,8 +72,9 @@ def compare(reference: Answer, candidate: Answer, demand: Demand) -> Comparison:
     expected, ours = reference.logits[:num_steps], candidate.logits[:num_steps]
     margin, near_tie = _margin_at(parting, reference, candidate, demand)
     return Comparison(
-        reference=_without_logits(reference),
-        candidate=_without_logits(candidate),
+        # A slice would keep all of the logits in memory.
+        reference=replace(reference, logits=expected.new_empty(0)),
+        candidate=replace(candidate, logits=ours.new_empty(0)),
         id_parting=first_parting(reference.input_ids, candidate.input_ids),
         token_parting=parting,
         margin=margin,
@@ -93,14 +94,9 @@ def first_parting(left: Sequence[int], right: Sequence[int]) -> int | None:
 
 
 def kl_divergence(reference: Tensor, candidate: Tensor) -> Tensor:
-    """`sum p log(p / q)` of the distributions that two rows of logits stand for, in nats.
+    """`sum p log(p / q)`, in nats: p and q are what the reference's logits and ours stand for.
 
-    Args:
-        reference: logits of p, `[steps, vocab_size]`.
-        candidate: logits of q, same shape.
-
-    Returns:
-        `[steps]`, float64, 0 or more; exactly 0 for equal rows.
+    `[steps, vocab_size]` each -> `[steps]`, float64, 0 or more; exactly 0 for equal rows.
     """
     log_p = torch.log_softmax(reference.double(), dim=-1)
     log_q = torch.log_softmax(candidate.double(), dim=-1)
@@ -108,21 +104,15 @@ def kl_divergence(reference: Tensor, candidate: Tensor) -> Tensor:
     return (log_p.exp() * (log_p - log_q)).sum(dim=-1).clamp(min=0.0)
 
 
-def _without_logits(answer: Answer) -> Answer:
-    # A slice would keep all of them in memory.
-    return replace(answer, logits=answer.logits.new_empty(0, answer.logits.shape[1]))
-
-
 def _margin_at(
     parting: int | None, reference: Answer, candidate: Answer, demand: Demand
 ) -> tuple[float | None, bool]:
     """The candidate's preference at the parting, and whether the tolerance explains it."""
-    if parting is None or parting >= min(
-        len(reference.generated_ids), len(candidate.generated_ids)
-    ):
+    sides = (candidate.generated_ids, reference.generated_ids)
+    if parting is None or parting >= min(map(len, sides)):
         return None, False
     row = candidate.logits[parting].double()
-    ours, theirs = candidate.generated_ids[parting], reference.generated_ids[parting]
+    ours, theirs = (token_ids[parting] for token_ids in sides)
     if theirs >= len(row):
         return None, False
     margin = float(row[ours] - row[theirs])

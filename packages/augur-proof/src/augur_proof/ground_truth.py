@@ -51,13 +51,10 @@ class GroundTruth:
                 f"{max_new_tokens} new tokens were asked for, and the truth was recorded with "
                 f"{self.made_with.max_new_tokens}. Ask for fewer, or record more"
             )
+        kept = slice(max_new_tokens)
         answers = [
-            replace(
-                answer,
-                generated_ids=answer.generated_ids[:max_new_tokens],
-                logits=answer.logits[:max_new_tokens],
-            )
-            for answer in self.answers
+            replace(one, generated_ids=one.generated_ids[kept], logits=one.logits[kept])
+            for one in self.answers
         ]
         return GroundTruth(replace(self.made_with, max_new_tokens=max_new_tokens), answers)
 
@@ -92,40 +89,30 @@ def read_ground_truth(path: Path) -> GroundTruth:
     Raises:
         ProofError: it cannot be read, or is something else.
     """
-    metadata, logits = _read_file(path)
-    if metadata.get("format") != FORMAT:
-        found = metadata.get("format", "no format")
-        raise ProofError(
-            f"{path}: not a ground-truth file of this version (found {found}, expected {FORMAT}). "
-            "Make one with: parity.py record"
-        )
-    try:
-        made_with = MadeWith.from_json(_json(metadata, "made_with"))
-        prompts = _prompts(_json(metadata, "prompts"))
-        _check_logits(logits, made_with, len(prompts))
-    except ProofError as error:
-        raise ProofError(f"{path}: {error}. Make the file again: parity.py record") from error
-    rows = logits[:, None]
-    return GroundTruth(
-        made_with, [Answer(**entry, logits=row) for entry, row in zip(prompts, rows, strict=True)]
-    )
-
-
-def _read_file(path: Path) -> tuple[dict[str, str], Tensor]:
-    if path.is_dir():
-        raise ProofError(f"{path}: is a folder, expected a ground-truth file. Name one in it")
     if not path.is_file():
-        raise ProofError(f"{path}: there is no such file. Make one with: parity.py record")
+        found = "there is no such file"
+        if path.is_dir():
+            found = "is a folder, expected a ground-truth file"
+        raise ProofError(f"{path}: {found}. Make one with: parity.py record")
     try:
         with safe_open(path, framework="pt") as handle:
             metadata = handle.metadata() or {}
             names = list(handle.keys())
             logits = handle.get_tensor(LOGITS) if LOGITS in names else torch.empty(0)
+        if metadata.get("format") != FORMAT:
+            found = metadata.get("format", "no format")
+            raise ProofError(f"not a ground truth of this version: {found}, expected {FORMAT}")
+        made_with = MadeWith.from_json(_json(metadata, "made_with"))
+        prompts = _prompts(_json(metadata, "prompts"))
+        _check_logits(logits, made_with, len(prompts))
+    except ProofError as error:
+        raise ProofError(f"{path}: {error}. Make the file again: parity.py record") from error
     except (OSError, SafetensorError) as error:
         raise ProofError(
             f"{path}: not a whole safetensors file ({error}). Make it again: parity.py record"
         ) from error
-    return metadata, logits
+    pairs = zip(prompts, logits[:, None], strict=True)
+    return GroundTruth(made_with, [Answer(**entry, logits=row) for entry, row in pairs])
 
 
 def _json(metadata: dict[str, str], key: str) -> Any:
@@ -142,11 +129,11 @@ def _prompts(values: Any) -> list[dict[str, Any]]:
         if not isinstance(entry, dict) or set(entry) != set(_KEYS):
             raise ProofError(f"prompt {number} is {entry!r}, expected the keys {', '.join(_KEYS)}")
         for key, kind in _KEYS.items():
-            if not isinstance(entry[key], kind):
-                raise ProofError(f"prompt {number}: {key} is {entry[key]!r}, expected {kind}")
-        for key in ("input_ids", "generated_ids"):
-            if not entry[key] or any(type(item) is not int or item < 0 for item in entry[key]):
-                raise ProofError(f"prompt {number}: {key} must be token ids, at least one")
+            value = entry[key]
+            ids_alone = kind is str or all(type(one) is int and one >= 0 for one in value)
+            if type(value) is not kind or not value or not ids_alone:
+                expected = "text" if kind is str else "token ids, at least one"
+                raise ProofError(f"prompt {number}: {key} is {value!r}, expected {expected}")
     return values
 
 

@@ -21,11 +21,7 @@ def record_truth(
 ) -> GroundTruth:
     """The referee's answers, the logits of every step included.
 
-    Args:
-        referee: the source of truth.
-        prompts: what users say.
-        made_with: its setting, with how many tokens to generate for each prompt.
-        progress: told how many prompts are answered.
+    `made_with` is its setting, with how many tokens to generate for each prompt.
 
     Raises:
         ProofError: a prompt cannot be encoded, or is too long.
@@ -60,7 +56,7 @@ def check(
         candidate: what is on trial.
         truth: the referee's answers.
         demand: the rule.
-        encode: a prompt's ids, as users of the candidate get them.
+        encode: gives a prompt's ids as users of the candidate get them.
         eos_token_ids: any of them ends an answer.
         progress: told how many prompts are compared.
 

@@ -61,10 +61,7 @@ class Referee:
     ) -> "Referee":
         """Random weights, in the state that loading a checkpoint of this dtype gives them.
 
-        Args:
-            config: what a config.json holds.
-            dtype: of the weights.
-            seed: as `fill_randomly` takes it, and so is `embedding_scale`.
+        `config` is what a config.json holds; the rest is as `fill_randomly` takes it.
 
         Raises:
             ProofError: transformers is not installed.

@@ -7,6 +7,7 @@ from typing import Any
 import tokenizers
 from safetensors.torch import save_file
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+from torch import Tensor
 
 from augur_model import QwenConfig, QwenForCausalLM
 from augur_proof.random_weights import fill_randomly
@@ -40,8 +41,22 @@ CHAT_TEMPLATE = (
 TEXT = ("Why is the sky blue? Because the air scatters blue light the most. 你好 ¿Por qué? 🙂",)
 
 
+def config_with(**changes: Any) -> dict[str, Any]:
+    """`CONFIG` with other keys. A Qwen3's head_dim follows from nothing: 16 if not set."""
+    base = CONFIG | {"head_dim": 16} if changes.get("model_type") == "qwen3" else CONFIG
+    config = base | changes
+    if "rope_parameters" in changes:  # which say theta, too
+        del config["rope_theta"]
+    return config
+
+
 def write_tiny_checkpoint(
-    folder: Path, *, chat_template: str | None = CHAT_TEMPLATE, seed: int = 0, **changes: Any
+    folder: Path,
+    *,
+    chat_template: str | None = CHAT_TEMPLATE,
+    seed: int = 0,
+    max_shard_bytes: int | None = None,
+    **changes: Any,
 ) -> Path:
     """Write config, generation config, tokenizer and weights into `folder`, and give it back.
 
@@ -49,13 +64,15 @@ def write_tiny_checkpoint(
         folder: made if it is not there.
         chat_template: None leaves the template out, as base models do.
         seed: of the weights.
+        max_shard_bytes: cut the weights into files of at most this size, as large models are; a
+            tensor that is larger has one of its own. None writes one file.
         **changes: keys of config.json to set.
     """
     folder.mkdir(parents=True, exist_ok=True)
     vocabulary = _write_tokenizer(folder, chat_template)
     # No padding: every id that the random model may choose is one that the tokenizer knows.
     sizes = {"vocab_size": len(vocabulary), "eos_token_id": vocabulary["<|im_end|>"]}
-    config = CONFIG | sizes | changes
+    config = config_with(**sizes | changes)
     _write_json(folder / "config.json", config)
     eos_token_id = [vocabulary["<|im_end|>"], vocabulary["<|endoftext|>"]]
     _write_json(folder / "generation_config.json", {"eos_token_id": eos_token_id})
@@ -63,8 +80,28 @@ def write_tiny_checkpoint(
     model = QwenForCausalLM(QwenConfig.from_dict(config))
     fill_randomly(model, seed=seed)
     tensors = {name: parameter.data for name, parameter in model.named_parameters()}
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    if max_shard_bytes is None:
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    else:
+        _write_shards(folder, tensors, max_shard_bytes)
     return folder
+
+
+def _write_shards(folder: Path, tensors: dict[str, Tensor], max_shard_bytes: int) -> None:
+    shards: list[dict[str, Tensor]] = [{}]
+    for name, tensor in tensors.items():
+        num_bytes = sum(one.nbytes for one in (*shards[-1].values(), tensor))
+        if shards[-1] and num_bytes > max_shard_bytes:
+            shards.append({})
+        shards[-1][name] = tensor
+    weight_map: dict[str, str] = {}
+    for number, shard in enumerate(shards, start=1):
+        file = f"model-{number:05}-of-{len(shards):05}.safetensors"
+        save_file(shard, folder / file, metadata={"format": "pt"})
+        weight_map |= dict.fromkeys(shard, file)
+    total_size = sum(tensor.nbytes for tensor in tensors.values())
+    index = {"metadata": {"total_size": total_size}, "weight_map": weight_map}
+    _write_json(folder / "model.safetensors.index.json", index)
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

@@ -11,7 +11,7 @@ from augur_model import Ops, QwenConfig, QwenForCausalLM
 from augur_proof.candidate import Candidate
 from augur_proof.checks import Outputs
 from augur_proof.referee import Referee
-from augur_proof.tiny_checkpoint import CONFIG
+from augur_proof.tiny_checkpoint import config_with
 
 YARN = {
     "rope_type": "yarn",
@@ -55,18 +55,8 @@ LONG_KINDS: dict[str, dict[str, Any]] = {
 
 def tiny_config(**changes: Any) -> dict[str, Any]:
     """A config.json of two layers, hidden 32, heads 4/2, 128 tokens and 32,768 positions."""
-    base: dict[str, Any] = {
-        "vocab_size": 128,
-        "intermediate_size": 48,
-        "max_position_embeddings": 32768,
-        "tie_word_embeddings": False,
-    }
-    if changes.get("model_type") == "qwen3":
-        base["head_dim"] = 16  # Qwen3's does not follow from the other sizes
-    config = CONFIG | base | changes
-    if "rope_parameters" in changes:
-        del config["rope_theta"]
-    return config
+    sizes = {"vocab_size": 128, "intermediate_size": 48, "max_position_embeddings": 32768}
+    return config_with(**sizes | {"tie_word_embeddings": False} | changes)
 
 
 class Pair(NamedTuple):
@@ -96,9 +86,7 @@ class Pair(NamedTuple):
 def pair_of(referee: Referee, config: QwenConfig | None = None) -> Pair:
     """The referee, with a candidate that has a copy of its weights, in its dtype.
 
-    Args:
-        referee: whose config and weights are taken.
-        config: to build the candidate from, instead of the referee's.
+    With a `config`, the candidate is built from that instead of the referee's.
     """
     model = QwenForCausalLM(config or referee.config)
     model.to(referee.model.dtype).load_state_dict(referee.model.state_dict())

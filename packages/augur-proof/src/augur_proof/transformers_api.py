@@ -61,13 +61,7 @@ def config_object(config: Mapping[str, Any]) -> Any:
 def load_model(
     folder: Path, *, device: torch.device | str, dtype: torch.dtype, attention: str
 ) -> Any:
-    """Its `...ForCausalLM` of a checkpoint folder.
-
-    Args:
-        folder: of the checkpoint.
-        device: to run on.
-        dtype: of the weights.
-        attention: its `attn_implementation`.
+    """Its `...ForCausalLM` of a checkpoint folder; `attention` is its `attn_implementation`.
 
     Raises:
         ProofError: transformers is not installed, or cannot load the folder whole.
@@ -157,8 +151,7 @@ def token_ids_of(rendered: Any) -> list[int]:
 def recorded(model: Any) -> Iterator[Callable[[], dict[Point, Tensor]]]:
     """Keep what a model computes while the block runs, its eager attention's inputs included.
 
-    Yields:
-        a function that gives all that was kept since it was last called.
+    What is yielded gives all that was kept since it was last called.
     """
     masks = import_transformers("transformers.masking_utils")
     values: dict[Point, Tensor] = {}
@@ -172,7 +165,7 @@ def recorded(model: Any) -> Iterator[Callable[[], dict[Point, Tensor]]]:
     ) -> Any:
         new_keys = key[:, :, key.shape[2] - query.shape[2] :]
         parts = {QUERY: query, KEY: new_keys, CACHED_KEYS: key, CACHED_VALUES: value}
-        values.update({Point(names[module], part): tensor for part, tensor in parts.items()})
+        values.update((Point(names[module], part), found) for part, found in parts.items())
         eager = sys.modules[type(module).__module__].eager_attention_forward
         return eager(module, query, key, value, *args, **kwargs)
 
