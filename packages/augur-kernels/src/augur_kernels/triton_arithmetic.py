@@ -1,0 +1,48 @@
+"""Arithmetic that is right on a GPU and under `TRITON_INTERPRET=1` alike.
+
+Kernels load, convert to float32, compute there, and round where the plain op rounds. The
+interpreter computes in bfloat16 as if it were an integer and cuts float32 off where it should
+round, so rounding and products go through here.
+"""
+
+import triton
+import triton.language as tl
+
+from augur_kernels.errors import KernelUnavailableError
+
+INTERPRETED = tl.constexpr(bool(triton.knobs.runtime.interpret))
+"""Whether kernels run in Python, on the CPU."""
+
+LOWEST = tl.constexpr(-3.4028234663852886e38)
+"""The lowest finite float32: the score of what is hidden, so that a query that sees nothing gets
+the mean of all values, as the plain op gives it, and not NaN."""
+
+# Triton's own functions were made, interpreted or not, when it was first imported.
+if INTERPRETED.value == isinstance(tl.sum, triton.JITFunction):
+    raise KernelUnavailableError(
+        "TRITON_INTERPRET changed after triton was imported; set it before Python starts"
+    )
+
+
+@triton.jit
+def rounded(values, dtype: tl.constexpr):
+    """Float32 to the nearest numbers of a dtype, ties to even, given as float32."""
+    if INTERPRETED and dtype == tl.bfloat16:
+        # bfloat16 is the upper half of float32: what is cut off carries where it is more than half.
+        bits = values.to(tl.int32, bitcast=True)
+        bits = bits + 0x7FFF + ((bits >> 16) & 1)
+        nearest = (bits & -0x10000).to(tl.float32, bitcast=True)
+    else:
+        nearest = values.to(dtype).to(tl.float32)
+    return nearest
+
+
+@triton.jit
+def product(left, right, dtype: tl.constexpr):
+    """`[m, k] @ [k, n]` of values that `dtype` holds, summed in float32."""
+    if INTERPRETED:
+        summed = tl.dot(left.to(tl.float32), right.to(tl.float32))
+    else:
+        # "ieee": float32 is not to be cut to tf32.
+        summed = tl.dot(left.to(dtype), right.to(dtype), input_precision="ieee")
+    return summed
