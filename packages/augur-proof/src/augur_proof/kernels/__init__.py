@@ -13,9 +13,9 @@ from augur_proof.kernels.null_kernels import NULL_KERNELS
 from augur_proof.kernels.op import Expected, Kernel, Op, Workload
 from augur_proof.kernels.power import ERRORS, seen, smallest_seen
 from augur_proof.kernels.rms_norm import ADD_RMS_NORM, RMS_NORM
-from augur_proof.kernels.timing import Rate, measured_bandwidth, time_workload
+from augur_proof.kernels.timing import Rate, time_workload
 from augur_proof.kernels.token_choice import GREEDY_TOKEN
-from augur_proof.kernels.trial import put_on_trial, try_workload
+from augur_proof.kernels.trial import each_outcome, put_on_trial, try_workload
 from augur_proof.kernels.verdict import Figures, Outcome, judge_outputs
 
 _ALL = (
@@ -39,12 +39,12 @@ __all__ = [
     "Outcome",
     "Rate",
     "Workload",
+    "each_outcome",
     "export",
     "import_workload",
     "judge",
     "judge_outputs",
     "load_kernels",
-    "measured_bandwidth",
     "put_on_trial",
     "seen",
     "smallest_seen",
