@@ -6,7 +6,7 @@ from types import MappingProxyType
 from augur_proof.kernels.attention import ATTENTION
 from augur_proof.kernels.budget import Errors, Judgement, Limits, judge
 from augur_proof.kernels.elementwise import APPLY_ROPE, SWIGLU
-from augur_proof.kernels.exchange import export, import_workload
+from augur_proof.kernels.exchange import export, import_workload, read_workloads
 from augur_proof.kernels.linear import INT4_LINEAR, INT8_LINEAR, LINEAR
 from augur_proof.kernels.load_kernel import load_kernels
 from augur_proof.kernels.null_kernels import NULL_KERNELS
@@ -46,6 +46,7 @@ __all__ = [
     "judge_outputs",
     "load_kernels",
     "put_on_trial",
+    "read_workloads",
     "seen",
     "smallest_seen",
     "time_workload",

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +13,9 @@ from augur_proof.kernels.op import Kernel, Op, Workload
 from augur_proof.kernels.verdict import Outcome, judge_outputs
 
 _FEWEST_CALLS = 3
+_TRIES = 10
+_ONE_THREAD = 2**14
+"""Elements; torch shares out among threads what has more than 2**15."""
 _BELIEVABLE = 1.5
 """Of the limit. A copy and a product as torch does them come within some tens of percent of what
 memory and arithmetic allow; one that is faster still has not done the work."""
@@ -79,7 +82,7 @@ def time_workload(
     outputs = given if isinstance(given, tuple) else (given,)
     moved = sum(v.nbytes for v in (*inputs, *outputs) if isinstance(v, Tensor))
     flops = op.flops(workload)
-    return Rate(
+    rate = Rate(
         seconds=sorted(seconds)[len(seconds) // 2],
         bytes_moved=moved,
         flops=flops,
@@ -87,13 +90,25 @@ def time_workload(
         arithmetic_seconds=flops / _flops_per_second(workload.dtype, device) if flops else 0.0,
         check=judge_outputs(op, workload, inputs, outputs),
     )
+    for _ in range(_TRIES):
+        if rate.believable:
+            break
+        # A machine that was busy meanwhile makes its limit look low: accused is who is always so.
+        again = min(rate.memory_seconds, _copy_seconds(moved, device))
+        rate = replace(rate, memory_seconds=again)
+    return rate
 
 
 def _copy_seconds(num_bytes: int, device: torch.device) -> float:
     """Of reading one half and writing the other; in the caches if it fits there, as the kernel."""
-    source = torch.ones(num_bytes // 2 + 1, dtype=torch.uint8, device=device)
+    source = torch.ones(num_bytes // 16 + 1, dtype=torch.float64, device=device)
     target = torch.empty_like(source)
-    return min(_seconds(lambda: target.copy_(source), device) for _ in range(5))
+    ways: list[Callable[[], Any]] = [lambda: target.copy_(source)]
+    if device.type == "cpu":
+        # Pieces that one thread copies, for where waking the others takes longer than the copy.
+        pieces = list(zip(target.split(_ONE_THREAD), source.split(_ONE_THREAD), strict=True))
+        ways.append(lambda: [to.copy_(one) for to, one in pieces])
+    return min(_seconds(way, device) for way in ways for _ in range(5))
 
 
 @lru_cache
