@@ -1,4 +1,4 @@
-"""Prove that augur computes what transformers does: record, check, trace."""
+"""Prove that augur computes what transformers does, and that a kernel computes its op."""
 
 import json
 import math
@@ -13,6 +13,7 @@ from rich.console import Console
 import augur_apps.option_types as option
 from augur_apps.console import EXIT_FAILURE, Debug, clear_errors, progress_bars, say_error
 from augur_apps.output_paths import OutputPathError, check_output_file
+from augur_apps.parity_kernel import kernel, workloads
 
 MAX_NEW_TOKENS = 32
 
@@ -48,6 +49,9 @@ Tolerance = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+app.command()(kernel)
+app.command()(workloads)
 
 # What computes is imported by the command that needs it: `--help` is not to wait for torch.
 

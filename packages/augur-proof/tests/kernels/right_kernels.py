@@ -1,7 +1,6 @@
 """Right implementations, each in another way than the plain op: all are to be accepted."""
 
 import torch
-from torch import Tensor
 from torch.nn import functional
 
 from augur_model.ops import (

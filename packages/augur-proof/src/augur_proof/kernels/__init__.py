@@ -6,16 +6,16 @@ from types import MappingProxyType
 from augur_proof.kernels.attention import ATTENTION
 from augur_proof.kernels.budget import Errors, Judgement, Limits, judge
 from augur_proof.kernels.elementwise import APPLY_ROPE, SWIGLU
-from augur_proof.kernels.exchange import export, import_workload
+from augur_proof.kernels.exchange import export, import_workload, read_workloads
 from augur_proof.kernels.linear import INT4_LINEAR, INT8_LINEAR, LINEAR
 from augur_proof.kernels.load_kernel import load_kernels
 from augur_proof.kernels.null_kernels import NULL_KERNELS
 from augur_proof.kernels.op import Expected, Kernel, Op, Workload
 from augur_proof.kernels.power import ERRORS, seen, smallest_seen
 from augur_proof.kernels.rms_norm import ADD_RMS_NORM, RMS_NORM
-from augur_proof.kernels.timing import Rate, measured_bandwidth, time_workload
+from augur_proof.kernels.timing import Rate, time_workload
 from augur_proof.kernels.token_choice import GREEDY_TOKEN
-from augur_proof.kernels.trial import put_on_trial, try_workload
+from augur_proof.kernels.trial import each_outcome, put_on_trial, try_workload
 from augur_proof.kernels.verdict import Figures, Outcome, judge_outputs
 
 _ALL = (
@@ -39,13 +39,14 @@ __all__ = [
     "Outcome",
     "Rate",
     "Workload",
+    "each_outcome",
     "export",
     "import_workload",
     "judge",
     "judge_outputs",
     "load_kernels",
-    "measured_bandwidth",
     "put_on_trial",
+    "read_workloads",
     "seen",
     "smallest_seen",
     "time_workload",

@@ -41,6 +41,20 @@ def _expected(
     return (Expected("attended", axes, weights @ value, size, size * inner),)
 
 
+def _flops(workload: Workload) -> float:
+    """Of scores and of sums of values, for the keys that a causal query sees, or its window."""
+    axes = workload.axes
+    queries, keys = axes["queries"], axes["keys"]
+    seen = queries * keys - queries * (queries - 1) / 2
+    if _KINDS[axes["kind"]] == "window":
+        seen = min(seen, queries * _window(keys))
+    return 4.0 * axes["batch"] * axes["heads"] * axes["head_dim"] * seen
+
+
+def _window(keys: int) -> int:
+    return max(2, keys // 3)
+
+
 def _draw(workload: Workload, generator: torch.Generator) -> tuple[Any, ...]:
     axes, dtype = workload.axes, workload.dtype
     batch, head_dim, queries, keys = (axes[n] for n in ("batch", "head_dim", "queries", "keys"))
@@ -57,8 +71,7 @@ def _draw(workload: Workload, generator: torch.Generator) -> tuple[Any, ...]:
     query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
     mask, kind = None, axes["kind"]
     if _KINDS[kind] == "window":
-        window = max(2, keys // 3)
-        key, value, mask = within_window(key, value, None, queries, window)
+        key, value, mask = within_window(key, value, None, queries, _window(keys))
         key, value = key.contiguous(), value.contiguous()
     elif _KINDS[kind] == "padding":
         # Left padding of another length for each row; what it hides is large enough to be seen.
@@ -78,6 +91,8 @@ def _workloads(dtype: torch.dtype) -> tuple[Workload, ...]:
             and batch * heads[1] * heads[2] * span[1] <= 1_300_000
             and (one["kind"] == 0 or span[1] > 2)
             and (one["kind"] != 2 or span[1] > span[0])
+            # All of the longest cache is seen.
+            and (one["kind"] == 0 or span[1] <= 4096)
         )
 
     chosen = spread(
@@ -144,6 +159,7 @@ ATTENTION = Op(
     expected=_expected,
     draw=_draw,
     workloads=_workloads,
+    flops=_flops,
     own_operators=frozenset(
         {
             "scaled_dot_product_attention",

@@ -162,7 +162,11 @@ def _in_units(found: Tensor, oracle: Tensor, unit: Tensor) -> Tensor:
 def _errors(found: Tensor, oracle: Tensor, unit: Tensor, counted: Tensor) -> Errors:
     error = torch.where(counted, _in_units(found, oracle, unit), 0.0)
     place = int(error.abs().argmax())
-    index = tuple(int(i) for i in torch.unravel_index(torch.tensor(place), error.shape))
+    index: tuple[int, ...] = ()
+    left = place  # torch.unravel_index would import sympy, seconds for nothing
+    for size in reversed(error.shape):
+        left, along = divmod(left, size)
+        index = (along, *index)
     within = error[counted]
     # A mean of infinities of both signs is none.
     bias = float((within * oracle[counted].sign()).mean().nan_to_num(nan=torch.inf))

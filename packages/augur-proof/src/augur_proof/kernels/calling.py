@@ -58,6 +58,11 @@ class GuardedCall:
             self._complaint = self._complaint or placed.complaint()
 
     def __call__(self) -> tuple[Tensor, ...]:
+        """The outputs, each looked at.
+
+        Raises:
+            BrokenKernelError: it raised, or gave something else than it should.
+        """
         try:
             given = self._kernel(*self._arguments)
             if self._device.type == "cuda":

@@ -10,6 +10,7 @@ import inspect
 import json
 import uuid
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -209,6 +210,32 @@ def import_workload(definition: Mapping[str, Any], trace: Mapping[str, Any]) -> 
     elif tags[0] == "greedy_token":
         axes |= {"top": 1}
     return Workload(tags[0], dtype, axes, scalars=scalars)
+
+
+def read_workloads(folder: Path) -> list[Workload]:
+    """The workloads of a trace set that `export` wrote, or one of its kind.
+
+    Raises:
+        ProofError: a file cannot be read, is no JSON, or `import_workload` refuses it.
+    """
+    path = folder
+    try:
+        definitions = {}
+        for path in sorted((folder / "definitions").rglob("*.json")):
+            definition = json.loads(path.read_text(encoding="utf-8"))
+            definitions[definition["name"]] = definition
+        found = []
+        for path in sorted((folder / "workloads").rglob("*.jsonl")):
+            for line in path.read_text(encoding="utf-8").splitlines():
+                trace = json.loads(line)
+                found.append(import_workload(definitions[trace["definition"]], trace))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, ProofError):
+            raise
+        raise ProofError(f"{path}: {type(error).__name__}: {error}") from error
+    if not found:
+        raise ProofError(f"{folder}: there are no workloads, expected workloads/**/*.jsonl")
+    return found
 
 
 def _short(dtype: torch.dtype) -> str:

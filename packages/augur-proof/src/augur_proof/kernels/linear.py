@@ -58,6 +58,11 @@ def _due(x: Tensor, weight: Tensor, _: Any) -> tuple[Due, ...]:
     return ((torch.Size((*x.shape[:-1], weight.shape[0])), x.dtype),)
 
 
+def _flops(workload: Workload) -> float:
+    axes = workload.axes
+    return 2.0 * axes["batch"] * axes["rows"] * axes["in"] * axes["out"]
+
+
 def _draw(workload: Workload, generator: torch.Generator) -> tuple[Any, ...]:
     axes, dtype = workload.axes, workload.dtype
     x = VALUES[workload.values]((axes["batch"], axes["rows"], axes["in"]), generator, dtype)
@@ -109,6 +114,7 @@ LINEAR = Op(
     draw=_draw,
     workloads=_workloads,
     due=_due,
+    flops=_flops,
     own_operators=frozenset({"linear", "mm", "addmm", "matmul", "bmm", "_addmm_activation"}),
     mistakes={
         "the bias is left out": lambda x, w, _: functional.linear(x.double(), w.double()),
@@ -203,6 +209,7 @@ def _quantised(name: str, bits: int) -> Op:
         draw=draw,
         workloads=workloads,
         due=_due,
+        flops=_flops,
         own_operators=LINEAR.own_operators,
         mistakes={
             "the scales are left out": lambda x, codes, scales: functional.linear(

@@ -1,5 +1,6 @@
 """A kernel on trial, found by the name that a person types."""
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import fields
 
@@ -16,7 +17,7 @@ def load_kernels(spec: str, ops: Mapping[str, Op], op: str | None = None) -> dic
     of ops to functions, of which all are taken, or the one that is said.
 
     Raises:
-        ProofError: it cannot be imported, cannot be called, or the op is not known.
+        ProofError: it cannot be imported or called with the op's arguments, or the op is not known.
     """
     known = f"expected one of {', '.join(ops)}"
     if op is not None and op not in ops:
@@ -36,6 +37,21 @@ def load_kernels(spec: str, ops: Mapping[str, Op], op: str | None = None) -> dic
     for each, kernel in chosen.items():
         if each not in ops:
             raise ProofError(f"{spec}: {name} has an entry {each}, which is no op; {known}")
-        if not callable(kernel):
-            raise ProofError(f"{spec}: {each} is a {type(kernel).__name__}, expected a function")
+        _check_callable(spec, kernel, ops[each])
     return chosen
+
+
+def _check_callable(spec: str, kernel: object, op: Op) -> None:
+    if not callable(kernel):
+        raise ProofError(f"{spec}: {op.name} is a {type(kernel).__name__}, expected a function")
+    try:
+        signature = inspect.signature(kernel)
+    except ValueError:
+        return  # some functions of compiled modules tell nothing of themselves
+    try:
+        signature.bind(*op.arguments)
+    except TypeError as error:
+        raise ProofError(
+            f"{spec}: it takes {signature}, and {op.name} is called as "
+            f"{op.name}({', '.join(op.arguments)}): {error}"
+        ) from error

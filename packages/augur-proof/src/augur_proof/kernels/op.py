@@ -21,7 +21,7 @@ class Workload:
         op: the op's name.
         dtype: of the activations.
         axes: sizes, by name.
-        layout: how the inputs lie in memory, a key of `placing.LAYOUTS`.
+        layout: how the inputs lie in memory, a key of `guards.LAYOUTS`.
         values: what is drawn, a key of `values.VALUES` or one of the op's own kinds.
         scalars: arguments that are numbers, by name.
     """
@@ -73,6 +73,8 @@ class Op:
         draw: a workload and a generator on the CPU -> the arguments, contiguous, on the CPU.
         workloads: dtype -> what the op is tried on.
         due: the arguments -> shape and dtype of each output; as the first argument if left out.
+        flops: a workload -> multiplications and additions that it needs at least; 0 where they
+            are too few to be a limit.
         own_operators: torch's operators that compute this op by themselves.
         semantics: names of the rounding orders in use -> the op rounded exactly so.
         mistakes: what a kernel may have done instead, in words -> that formula.
@@ -85,6 +87,7 @@ class Op:
     draw: Callable[[Workload, torch.Generator], tuple[Any, ...]]
     workloads: Callable[[torch.dtype], tuple[Workload, ...]]
     due: Callable[..., tuple[Due, ...]] = lambda first, *_: ((first.shape, first.dtype),)
+    flops: Callable[[Workload], float] = lambda _: 0.0
     own_operators: frozenset[str] = frozenset()
     semantics: Mapping[str, Kernel] = field(default_factory=dict)
     mistakes: Mapping[str, Kernel] = field(default_factory=dict)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from augur_proof.kernels.op import Op
-from augur_proof.kernels.trial import try_workload
+from augur_proof.kernels.trial import each_outcome
 
 
 def _scaled(exact: Tensor, size: float) -> Tensor:
@@ -41,7 +41,7 @@ def seen(op: Op, dtype: torch.dtype, error: str, size: float) -> bool:
         others = tuple(one.oracle.to(dtype) for one in expected[1:])
         return (first, *others) if others else first
 
-    return any(not try_workload(kernel, op, one).held for one in op.workloads(dtype))
+    return any(not one.held for one in each_outcome(kernel, op, [dtype]))
 
 
 def smallest_seen(op: Op, dtype: torch.dtype, error: str) -> float:

@@ -1,7 +1,7 @@
 """A kernel on trial: called where it cannot cheat, and judged call by call."""
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,24 +11,31 @@ from torch import Tensor
 from augur_proof.kernels.calling import BrokenKernelError, GuardedCall
 from augur_proof.kernels.guards import Watch
 from augur_proof.kernels.op import Kernel, Op, Workload
-from augur_proof.kernels.verdict import Outcome, judge_outputs
+from augur_proof.kernels.verdict import Outcome, judge_outputs, looks_like
+
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def put_on_trial(
     kernel: Kernel,
     op: Op,
-    dtypes: Iterable[torch.dtype] = (torch.float32, torch.bfloat16, torch.float16),
+    dtypes: Iterable[torch.dtype] = _DTYPES,
     device: torch.device | str = "cpu",
-    progress: Callable[[int, int], None] = lambda *_: None,
 ) -> list[Outcome]:
-    """Every workload of an op, each with a seed of its own from the system."""
-    workloads = [workload for dtype in dtypes for workload in op.workloads(dtype)]
-    outcomes = []
-    for done, workload in enumerate(workloads):
-        progress(done, len(workloads))
-        outcomes.append(try_workload(kernel, op, workload, device))
-    progress(len(workloads), len(workloads))
-    return outcomes
+    """What came of every workload of an op, each with a seed of its own from the system."""
+    return list(each_outcome(kernel, op, dtypes, device))
+
+
+def each_outcome(
+    kernel: Kernel,
+    op: Op,
+    dtypes: Iterable[torch.dtype] = _DTYPES,
+    device: torch.device | str = "cpu",
+) -> Iterator[Outcome]:
+    """As `put_on_trial`, one after another, for those who need not see them all."""
+    for dtype in dtypes:
+        for workload in op.workloads(dtype):
+            yield try_workload(kernel, op, workload, device)
 
 
 @torch.inference_mode()
@@ -75,17 +82,16 @@ def try_workload(
             complaint = "two calls on equal inputs give different bits"
     except BrokenKernelError as error:
         return Outcome(workload, seed, str(error), where=error.where)
-    found = [
-        judge_outputs(op, workload, _on(device, inputs), given)
-        for inputs, given in ((first, outputs[0]), (second, outputs[1]))
-    ]
+    tried = [(_on(device, first), outputs[0]), (_on(device, second), outputs[1])]
+    judged = [(judge_outputs(op, workload, *one), *one) for one in tried]
     # A broken rule is told first, then the call that was worse.
-    worse = max(found, key=lambda one: one.share)
+    worse, inputs, given = max(judged, key=lambda one: one[0].share)
     return replace(
         worse,
         seed=seed,
         complaint=complaint or worse.complaint,
         where=worse.where or ("everywhere" if complaint else ""),
+        looks_like=None if worse.held else looks_like(op, inputs, given[0]),
         operators=frozenset(watch.operators),
         falls_back_on=frozenset(watch.operators) & op.own_operators,
     )

@@ -1,6 +1,6 @@
 """What came of one call: the figures, and what is wrong and where, in words."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -61,7 +61,7 @@ class Outcome:
     semantics: str | None = None
     looks_like: str | None = None
     operators: frozenset[str] = frozenset()
-    falls_back_on: frozenset[str] = field(default=frozenset())
+    falls_back_on: frozenset[str] = frozenset()
 
     @property
     def held(self) -> bool:
@@ -93,9 +93,7 @@ def judge_outputs(
         for one, found, reference in zip(op.expected(*inputs), outputs, plain, strict=True)
     ]
     worst = max(judged, key=lambda one: one.share)
-    semantics = _followed(op, inputs, outputs[0], plain[0])
-    looks_like = None if worst.held else _looks_like(op, inputs, outputs[0], plain[0])
-    return Outcome(workload, 0, worst.complaint, worst.where, worst.figures, semantics, looks_like)
+    return replace(worst, semantics=_followed(op, inputs, outputs[0], plain[0]))
 
 
 def _judge_output(workload: Workload, expected: Expected, found: Tensor, plain: Tensor) -> Outcome:
@@ -171,22 +169,30 @@ def _followed(op: Op, inputs: tuple[Any, ...], found: Tensor, plain: Tensor) -> 
     return nearest if unequal[nearest] < 0.05 and unequal[other] > 2 * unequal[nearest] else None
 
 
-def _looks_like(op: Op, inputs: tuple[Any, ...], found: Tensor, plain: Tensor) -> str | None:
-    """The mistake whose formula explains nearly all of the error, where there is one."""
+def looks_like(op: Op, inputs: tuple[Any, ...], found: Tensor) -> str | None:
+    """The known mistake that explains the first output, where that is wrong and there is one."""
     expected = op.expected(*inputs)[0]
     if expected.equal:
-        exact = {n: m(*inputs) for n, m in op.mistakes.items()}
+        exact = {name: mistake(*inputs) for name, mistake in op.mistakes.items()}
         return next((name for name, made in exact.items() if torch.equal(made, found)), None)
-    unit = unit_of(expected, plain.dtype)
+    given = op.plain(*inputs)
+    plain = given[0] if isinstance(given, tuple) else given
+    if judge(found, plain, expected).held:
+        return None
+    unit = unit_of(expected, found.dtype)
 
     def apart(values: Tensor) -> float:
         away = ((found.double() - values.double()) / unit).nan_to_num(nan=1e9, posinf=1e9)
         return float(away.clamp(-1e9, 1e9).square().mean().sqrt())
 
     from_right = apart(expected.oracle)
+    # Two roundings of what should have been, or of what the mistake makes of it where that is more.
+    explained = max(2.0, max(1e-5, 2 * torch.finfo(found.dtype).eps) * from_right)
     made = {name: apart(mistake(*inputs)) for name, mistake in op.mistakes.items()}
     nearest = min(made, key=made.__getitem__, default=None)
-    return nearest if nearest and made[nearest] < 0.7 * from_right else None
+    if nearest and made[nearest] < min(0.7 * from_right, explained):
+        return nearest
+    return None
 
 
 def _ulps(found: Tensor, plain: Tensor) -> int:
