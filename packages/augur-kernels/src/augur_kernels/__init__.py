@@ -33,7 +33,7 @@ def __getattr__(name: str) -> Any:
         if error.name != "triton":
             raise
         raise KernelUnavailableError(
-            f"augur_kernels.{name} needs triton, which is not installed; it comes with torch's CUDA "
-            "builds for Linux, or by: uv pip install 'augur-kernels[triton]'"
+            f"augur_kernels.{name} needs triton, which is not installed; it comes with torch's "
+            "CUDA builds for Linux, or by: uv pip install 'augur-kernels[triton]'"
         ) from error
     return getattr(module, name)

@@ -39,7 +39,8 @@ def attention(
         )
     if key_length == 0 or (mask is None and query_length > key_length):
         raise KernelInputError(
-            f"attention: {query_length} queries are the last of the keys, and there are {key_length}"
+            f"attention: {query_length} queries are the last of the keys, and there are "
+            f"{key_length} of those"
         )
     if query.numel() == 0:
         return torch.empty_like(query)

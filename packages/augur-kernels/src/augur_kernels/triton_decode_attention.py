@@ -28,7 +28,7 @@ SPLITS = 16
 def decode_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float
 ) -> Tensor:
-    """As `prefill_attention`, for queries that fit in one tile together with the heads they share."""
+    """As `prefill_attention`, for queries that with the heads that share keys fit in one tile."""
     batch, heads, query_length, head_dim = query.shape
     kv_heads, key_length = key.shape[1:3]
     rows = heads // kv_heads * query_length

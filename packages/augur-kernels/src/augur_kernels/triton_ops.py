@@ -30,4 +30,4 @@ TRITON_KERNELS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "int4_linear": int4_linear,
     }
 )
-"""The kernels by the names of the ops that they replace, those that no table has a place for too."""
+"""All kernels by the ops that they replace, also those that `Ops` has no place for."""

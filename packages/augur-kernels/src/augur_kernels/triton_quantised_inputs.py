@@ -12,7 +12,8 @@ def check_codes(op: str, x: Tensor, codes: Tensor, dtype: torch.dtype, columns: 
     """Raise `KernelInputError` unless codes `[out, columns]` belong to x."""
     if x.shape[-1] % GROUP:
         raise KernelInputError(
-            f"{op}: x has {x.shape[-1]} columns, expected a multiple of {GROUP}, which share a scale"
+            f"{op}: x has {x.shape[-1]} columns, expected a multiple of {GROUP}, as many as share "
+            "a scale"
         )
     if codes.dtype != dtype or codes.device != x.device:
         raise KernelInputError(
