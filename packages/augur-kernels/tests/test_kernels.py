@@ -1,4 +1,4 @@
-"""Every kernel gives what the plain op gives, whatever the sizes and strides, and writes nowhere else."""
+"""Every kernel gives what the plain op gives, whatever sizes and strides, and leaves its inputs."""
 
 import pytest
 import torch

@@ -23,8 +23,12 @@ if INTERPRETED.value == isinstance(tl.sum, triton.JITFunction):
         "TRITON_INTERPRET changed after triton was imported; set it before Python starts"
     )
 
+inlined = (lambda function: function) if INTERPRETED.value else triton.jit
+"""Makes a function that kernels call. Interpreted it is Python's own: calling one of Triton's takes
+milliseconds there, far more than what it computes."""
 
-@triton.jit
+
+@inlined
 def rounded(values, dtype: tl.constexpr):
     """Float32 to the nearest numbers of a dtype, ties to even, given as float32."""
     if INTERPRETED and dtype == tl.bfloat16:
@@ -37,7 +41,7 @@ def rounded(values, dtype: tl.constexpr):
     return nearest
 
 
-@triton.jit
+@inlined
 def product(left, right, dtype: tl.constexpr):
     """`[m, k] @ [k, n]` of values that `dtype` holds, summed in float32."""
     if INTERPRETED:

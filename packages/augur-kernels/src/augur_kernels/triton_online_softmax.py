@@ -9,13 +9,12 @@ values, as the plain op rounds them, though here they are not yet divided by the
 also rounds the scores: this one errs less.
 """
 
-import triton
 import triton.language as tl
 
-from augur_kernels.triton_arithmetic import LOWEST, product, rounded
+from augur_kernels.triton_arithmetic import LOWEST, inlined, product, rounded
 
 
-@triton.jit
+@inlined
 def attend_to_tile(scores, visible, exists, values, largest, total, attended, dtype: tl.constexpr):
     """The running state after one more tile of keys.
 

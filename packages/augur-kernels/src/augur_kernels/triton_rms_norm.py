@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from augur_kernels.errors import KernelInputError
-from augur_kernels.triton_arithmetic import rounded
+from augur_kernels.triton_arithmetic import inlined, rounded
 from augur_kernels.triton_inputs import as_rows, check_inputs, check_shape, device_of
 
 WIDEST = 65536
@@ -65,7 +65,7 @@ def _rms_norm(
     tl.store(normed + row * width + column, result.to(dtype), mask=inside)
 
 
-@triton.jit
+@inlined
 def normalised(values, scale, width, eps, dtype: tl.constexpr):
     """Rows `[ROWS, COLUMNS]`, zero past their width, and the weight `[1, COLUMNS]`; float32."""
     mean_square = tl.sum(values * values, axis=1, keep_dims=True) / width
