@@ -5,6 +5,7 @@ are written at a position that is a tensor, attention is always shown the cache'
 and a mask hides what is not written yet.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,25 +13,28 @@ import torch
 from torch import Tensor
 
 from augur_bench.errors import RungUnavailableError
-from augur_bench.rung import NewSteps, Prepare
+from augur_bench.rung import NewSteps
 from augur_gen import StaticKVCache, Steps, prefill
 from augur_model import DecoderLayer, Ops, QwenForCausalLM
 
 
-def compiled(backend: str | Callable[..., Any] = "inductor") -> Prepare:
+def compiled(backend: str | Callable[..., Any] = "inductor") -> NewSteps:
     """Prefill as it stands; decode through `torch.compile`.
 
     Args:
         backend: of `torch.compile`.
     """
 
-    def prepare(model: QwenForCausalLM, capacity: int) -> NewSteps:
-        _refuse_windows(model, capacity)
+    @functools.cache
+    def block() -> Callable[..., Tensor]:
         # fullgraph: a part that cannot be compiled is an error, not a silent step back to eager.
-        block = torch.compile(_block, fullgraph=True, dynamic=False, backend=backend)
-        return lambda: CompiledSteps(model, StaticKVCache.for_model(model, capacity), block)
+        return torch.compile(_block, fullgraph=True, dynamic=False, backend=backend)
 
-    return prepare
+    def new_steps(model: QwenForCausalLM, capacity: int) -> Steps:
+        _refuse_windows(model, capacity)
+        return CompiledSteps(model, StaticKVCache.for_model(model, capacity), block())
+
+    return new_steps
 
 
 class CompiledSteps(Steps):
@@ -90,9 +94,7 @@ class _WholeLayer:
     """
 
     def __init__(self, keys: Tensor, values: Tensor, position: Tensor) -> None:
-        self._keys = keys
-        self._values = values
-        self._position = position
+        self._layer = keys, values, position
 
     def attend(
         self,
@@ -105,9 +107,10 @@ class _WholeLayer:
         _window: None,
         ops: Ops,
     ) -> Tensor:
-        self._keys.index_copy_(2, self._position, key)
-        self._values.index_copy_(2, self._position, value)
-        return ops.attention(query, self._keys, self._values, mask, scale)
+        keys, values, position = self._layer
+        keys.index_copy_(2, position, key)
+        values.index_copy_(2, position, value)
+        return ops.attention(query, keys, values, mask, scale)
 
 
 def _refuse_windows(model: QwenForCausalLM, capacity: int) -> None:

@@ -1,9 +1,10 @@
-"""What a figure was measured on and with."""
+"""What a figure was measured on and with, and the most memory that it took."""
 
 import os
 import platform
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -11,7 +12,13 @@ from typing import Any
 
 import torch
 
+from augur.memory import peak_memory_bytes
+
 _CPUINFO = Path("/proc/cpuinfo")
+_STATUS = Path("/proc/self/status")
+_CLEAR_REFS = Path("/proc/self/clear_refs")
+# proc(5): writing 5 sets the peak resident size back to the present one.
+_RESET_PEAK = "5"
 
 
 def compute_environment(device: torch.device) -> dict[str, Any]:
@@ -28,6 +35,9 @@ def compute_environment(device: torch.device) -> dict[str, Any]:
 
 def machine_environment() -> dict[str, Any]:
     """The machine, the software and the moment."""
+    transformers = None
+    with suppress(PackageNotFoundError):
+        transformers = version("transformers")
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
@@ -38,19 +48,44 @@ def machine_environment() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "transformers": _version("transformers"),
+        "transformers": transformers,
     }
 
 
+def peak_memory(device: torch.device) -> int | None:
+    """Bytes: on a GPU the allocator's peak, on a CPU the resident peak of this process alone."""
+    # getrusage would do, but a child starts with its parent's peak there.
+    peak = None if device.type == "cuda" else _line_of(_STATUS, "VmHWM")
+    return peak_memory_bytes(device) if peak is None else int(peak.split()[0]) * 1024
+
+
+def reset_peak_memory(device: torch.device) -> bool:
+    """Begin the peak anew; False where the system cannot: it stays that of the whole process."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return True
+    try:
+        _CLEAR_REFS.write_text(_RESET_PEAK, encoding="utf-8")
+    except OSError:
+        return False
+    return True
+
+
 def _cpu_name() -> str:
-    if _CPUINFO.exists():
-        for line in _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines():
+    name = _line_of(_CPUINFO, "model name")
+    if name is None and sys.platform == "darwin":
+        name = _output_of("sysctl", "-n", "machdep.cpu.brand_string")
+    return name or platform.processor() or platform.machine()
+
+
+def _line_of(path: Path, key: str) -> str | None:
+    """The first value of a key in a file of lines such as "key : value"."""
+    with suppress(OSError):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             name, _, value = line.partition(":")
-            if name.strip() == "model name":
+            if name.strip() == key:
                 return value.strip()
-    if sys.platform == "darwin":
-        return _output_of("sysctl", "-n", "machdep.cpu.brand_string") or platform.processor()
-    return platform.processor() or platform.machine()
+    return None
 
 
 def _memory_bytes() -> int | None:
@@ -75,10 +110,3 @@ def _output_of(*command: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
