@@ -130,9 +130,8 @@ def main(
             rungs_from=None if rungs_from is None else rungs_from.resolve(),
         )
         asked = _numbers(sweep_at)
-        lengths = {
-            one.value: bench.sweep_lengths(one.value, asked, settings) for one in sweep or []
-        }
+        names = [one.value for one in sweep or []]
+        lengths = {one: bench.sweep_lengths(one, asked, settings) for one in names}
         with _progress() as say:
             climbed = bench.climb(settings, groups, say)
             sweeps = bench.run_sweeps(lengths, settings, say)
@@ -196,21 +195,31 @@ def print_result(console: Console, result: dict[str, Any]) -> None:
 
     console.print(*heading_lines(result), "", sep="\n", markup=False)
     for sheet in all_sheets(result):
-        console.print(_table(sheet))
-    console.print(*limits_lines(result), *footnotes(result), "", sep="\n", markup=False)
+        # Not cropped: on a terminal that is too narrow all the same, lines run over.
+        console.print(_table(sheet, gap=2 if console.width >= WIDTH else 1), "", crop=False)
+    console.print(*limits_lines(result), *footnotes(result), sep="\n", markup=False)
 
 
-def _table(sheet: "Sheet") -> Table:
+def _table(sheet: "Sheet", gap: int) -> Table:
     table = Table(
         title=sheet.title,
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
+        show_edge=False,
         pad_edge=False,
-        padding=(0, 1, 0, 0),
+        padding=(0, gap - 1, 0, 0),
     )
-    for column in sheet.columns:
-        table.add_column(column.heading, justify="left" if column.is_words else "right")
+    for column, cells in zip(sheet.columns, zip(*sheet.cells, strict=True), strict=True):
+        # On a narrow terminal cells break between words, and no word is cut.
+        lines = [line for text in (column.heading, *cells) for line in text.splitlines()]
+        word = max(len(word) for line in lines for word in line.split())
+        table.add_column(
+            column.heading,
+            justify="left" if column.is_words else "right",
+            no_wrap=word == max(map(len, lines)),
+            min_width=word,
+        )
     for row in sheet.cells:
         table.add_row(*map(Text, row))
     return table

@@ -9,7 +9,7 @@ from augur_bench.ladder import LADDER, PEERS, REFERENCE
 from augur_bench.measure import Climb, Reading, climb
 from augur_bench.report import write_report
 from augur_bench.result import as_json, result_object
-from augur_bench.rung import Load, NewSteps, Rung, cached, load_plain, uncached
+from augur_bench.rung import Load, Rung, load_plain, uncached
 from augur_bench.rung_choice import all_rungs, choose_pairs, choose_rungs
 from augur_bench.settings import Settings, prompt_of_length, reference_prompts
 from augur_bench.sweep import run_sweeps, sweep_lengths
@@ -23,7 +23,6 @@ __all__ = [
     "Climb",
     "Load",
     "ModelSize",
-    "NewSteps",
     "Reading",
     "Rung",
     "RungFailedError",
@@ -31,7 +30,6 @@ __all__ = [
     "Settings",
     "all_rungs",
     "as_json",
-    "cached",
     "choose_pairs",
     "choose_rungs",
     "climb",

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from augur_bench.errors import RungUnavailableError
-from augur_bench.rung import NewSteps
 from augur_gen import StaticKVCache, Steps, prefill
 from augur_model import DecoderLayer, Ops, QwenForCausalLM
+from augur_proof import NewSteps
 
 
 def compiled(backend: str | Callable[..., Any] = "inductor") -> NewSteps:

@@ -54,7 +54,7 @@ def rows_of_rungs(axes: Axes, rungs: list[dict[str, Any]], *, named: bool) -> No
     """One row for each rung, the first on top."""
     axes.set_yticks(range(len(rungs)), [rung["name"] if named else "" for rung in rungs])
     axes.set_ylim(len(rungs) - 0.5, -0.5)
-    axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="y", length=0, pad=8)  # marks on the axis are whole
 
 
 def save(figure: Figure, folder: Path, name: str) -> None:

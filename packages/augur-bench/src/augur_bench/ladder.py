@@ -14,7 +14,7 @@ from augur_bench.rung import Rung, uncached
 from augur_gen import Steps
 from augur_model import SDPA
 from augur_proof.errors import ProofError
-from augur_proof.referee import aligned, import_transformers, load_model, new_sequence
+from augur_proof.transformers_api import aligned, import_transformers, load_model, new_sequence
 
 PeerName = Literal["transformers"]
 

@@ -12,7 +12,6 @@ from augur_bench.limits import Limits
 from augur_bench.measure import Climb, Reading
 from augur_bench.settings import Settings
 from augur_bench.spread import Spread, percentile
-from augur_bench.sweep import SweepName
 from augur_gen import Timings
 
 FORMAT = 3
@@ -20,7 +19,7 @@ FORMAT = 3
 
 
 def result_object(
-    model: str, settings: Settings, climbed: Climb, sweeps: Mapping[SweepName, dict[str, Any]]
+    model: str, settings: Settings, climbed: Climb, sweeps: Mapping[str, dict[str, Any]]
 ) -> dict[str, Any]:
     """Put a run's result together.
 

@@ -10,29 +10,19 @@ import torch
 from augur.devices import DTYPES, DTypeName
 from augur.loading import load_model
 from augur_bench.errors import BenchError
-from augur_gen import CachedSteps, StaticKVCache, Steps, UncachedSteps
+from augur_gen import UncachedSteps
 from augur_model import Ops, QwenForCausalLM
+from augur_proof import Candidate, NewSteps
+from augur_proof.candidate import cached
 from augur_weights import Checkpoint
 
 Load = Callable[[Path, torch.device, torch.dtype], Any]
 """Checkpoint folder, device, dtype -> a network, ready to run."""
 
-NewSteps = Callable[[Any, int], Steps]
-"""The network, and how many tokens a sequence may come to -> how one new sequence gets its logits.
-
-Called for each sequence, outside the timed phases. What sequences share, such as a compiled
-function or a captured graph, it makes at the first call and keeps.
-"""
-
 
 def load_plain(folder: Path, device: torch.device, dtype: torch.dtype) -> QwenForCausalLM:
     """augur's network, computing with the plain ops."""
     return load_model(Checkpoint(folder), device=device, dtype=dtype)
-
-
-def cached(model: QwenForCausalLM, capacity: int) -> Steps:
-    """The prompt at once, then token by token, over a preallocated cache."""
-    return CachedSteps(model, StaticKVCache.for_model(model, capacity))
 
 
 def uncached(logits_to_keep: int | None) -> NewSteps:
@@ -55,10 +45,13 @@ class Rung:
         dtype: of weights and cache; None takes the run's `--dtype`.
         ops: the table of ops to compute with, such as
             `dataclasses.replace(augur_model.EAGER, rms_norm=mine)`; None leaves the network's own.
+            They are for augur's network.
         transform: changes the loaded network in place, as `augur_model.replace_linears` does for
             quantised weights. It counts as loading.
-        new_steps: how a sequence is stepped: chunks, a compiled or fused decode step, no cache. May
-            raise `RungUnavailableError` where it does not go with the network.
+        new_steps: how a sequence is stepped: chunks, a compiled or fused decode step, no cache. It
+            is called for each sequence, outside the timed phases; what sequences share, such as a
+            compiled function, it makes at the first call and keeps. May raise
+            `RungUnavailableError` where it does not go with the network.
         load: another way to the network, or another engine's.
         compiles: whether its first decode step compiles something.
         missing: what this machine lacks to run it, as a sentence; None where it lacks nothing.
@@ -92,23 +85,14 @@ class Rung:
                 "None for --dtype"
             )
 
-    def open(self, folder: Path, device: torch.device, dtype: torch.dtype) -> Any:
-        """The network of a checkpoint folder, with this rung's ops, transformed.
-
-        Raises:
-            BenchError: it has no ops that could be others.
-        """
+    def open(self, folder: Path, device: torch.device, dtype: torch.dtype) -> Candidate:
+        """The network of a checkpoint folder, with this rung's ops, transformed, and its steps."""
         model = self.load(folder, device, dtype)
         if self.ops is not None:
-            if not isinstance(model, QwenForCausalLM):
-                raise BenchError(
-                    f"ops are for augur's network, and load gave {type(model).__name__}; leave one "
-                    "of the two out"
-                )
             model.ops = self.ops
         if self.transform is not None:
             self.transform(model)
-        return model
+        return Candidate(model, self.name, self.new_steps)
 
 
 def _is_one_line(text: object) -> bool:

@@ -107,7 +107,7 @@ _RUNG = _words("rung", "name")
 _FIRST_TOKEN = _spread("first token\ns", "ttft_s")
 _DECODE = _spread("decode\ntokens/s", "decode_tokens_per_s")
 _PEAK = _value("peak\nGB", "peak_memory_bytes", 1e-9)
-_DIFFERENCE = _part("largest logit\ndifference", "exactness", lambda it: exact(it["max_abs_diff"]))
+_DIFFERENCE = _part("largest\nlogit diff", "exactness", lambda it: exact(it["max_abs_diff"]))
 _SAME_TOP = _part(
     "same top\ntoken", "exactness", lambda it: f"{it['num_same_top']}/{it['num_positions']}"
 )

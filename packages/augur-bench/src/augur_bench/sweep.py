@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 from augur.devices import DTYPES
 from augur_bench import process
@@ -14,15 +14,12 @@ from augur_bench.spread import Spread
 from augur_bench.worker import Worker
 from augur_gen import Timings
 
-SweepName = Literal["prompt", "new-tokens"]
-"""Which length grows."""
-
 # Uncached, the last of these take minutes on two CPU cores and moments on a GPU.
-_LENGTHS_ON_CPU: dict[SweepName, tuple[int, ...]] = {
+_LENGTHS_ON_CPU: dict[str, tuple[int, ...]] = {
     "prompt": (16, 32, 64, 128, 256),
     "new-tokens": (8, 16, 32, 64),
 }
-_LENGTHS_ELSEWHERE: dict[SweepName, tuple[int, ...]] = {
+_LENGTHS_ELSEWHERE: dict[str, tuple[int, ...]] = {
     "prompt": (128, 256, 512, 1024, 2048),
     "new-tokens": (32, 64, 128, 256),
 }
@@ -48,8 +45,13 @@ class _Task:
     )
 
 
-def sweep_lengths(name: SweepName, asked: list[int] | None, settings: Settings) -> list[int]:
+def sweep_lengths(name: str, asked: list[int] | None, settings: Settings) -> list[int]:
     """The lengths of a sweep: those asked for, or those of the device that the model can take.
+
+    Args:
+        name: which length grows, "prompt" or "new-tokens".
+        asked: None takes the device's.
+        settings: of the run.
 
     Raises:
         BenchError: a length is too short, or too long for the model; or none is left.
@@ -76,8 +78,8 @@ def sweep_lengths(name: SweepName, asked: list[int] | None, settings: Settings) 
 
 
 def run_sweeps(
-    lengths: dict[SweepName, list[int]], settings: Settings, say: Say = print
-) -> dict[SweepName, dict[str, Any]]:
+    lengths: dict[str, list[int]], settings: Settings, say: Say = print
+) -> dict[str, dict[str, Any]]:
     """Measure both rungs at each length, in turns.
 
     Args:
@@ -95,7 +97,7 @@ def run_sweeps(
                 workers[rung].ask(Worker.load, rung)
             for task in chain.from_iterable(tasks.values()):
                 _run(task, workers, settings, say)
-    found: dict[SweepName, dict[str, Any]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for name, parts in tasks.items():
         points = [_point(task, num_new, settings) for task in parts for num_new in task.lengths]
         found[name] = {"points": points, "ratio_grows": ratio_grows(points)}
@@ -108,14 +110,14 @@ def ratio_grows(points: list[dict[str, Any]]) -> bool:
     return bool(first["high"] < last["low"])
 
 
-def _total(name: SweepName, length: int, settings: Settings) -> int:
+def _total(name: str, length: int, settings: Settings) -> int:
     """Prompt tokens and new tokens."""
     if name == "prompt":
         return length + _TOKENS_AFTER_PROMPT
     return len(settings.prompt_token_ids) + max(length, WARM_UP_TOKENS)
 
 
-def _tasks(name: SweepName, lengths: list[int], settings: Settings) -> list[_Task]:
+def _tasks(name: str, lengths: list[int], settings: Settings) -> list[_Task]:
     if name == "new-tokens":
         return [_Task(settings.prompt_token_ids, lengths)]
     prompts = [prompt_of_length(length, settings.prompts) for length in lengths]

@@ -83,15 +83,15 @@ class Worker:
             RungUnavailableError: something is missing for it.
         """
         settings = self._settings
-        self._rung = find_rung(name, settings.rungs_from)
-        missing = None if self._rung.missing is None else self._rung.missing(self._device)
+        rung = find_rung(name, settings.rungs_from)
+        missing = None if rung.missing is None else rung.missing(self._device)
         if missing is not None and not isinstance(missing, str):
             raise RungFailedError(f"missing gave {missing!r}, expected a sentence or None")
         if missing is not None:
             raise RungUnavailableError(missing)
-        dtype = DTYPES[settings.dtype_of(self._rung)]
+        dtype = DTYPES[settings.dtype_of(rung)]
         started_s = self._stopwatch.read()
-        self._model = self._rung.open(settings.folder, self._device, dtype)
+        self._candidate = rung.open(settings.folder, self._device, dtype)
         return self._stopwatch.read() - started_s
 
     def warm_up(self, prompt_token_ids: list[int], capacity: int) -> tuple[Run, bool]:
@@ -103,7 +103,7 @@ class Worker:
         Raises:
             RungUnavailableError: the rung does not go with the network.
         """
-        self._new_steps = partial(self._rung.new_steps, self._model, capacity)
+        self._new_steps = partial(self._candidate.new_steps, self._candidate.model, capacity)
         return self.run(prompt_token_ids, WARM_UP_TOKENS), reset_peak_memory(self._device)
 
     def run(self, prompt_token_ids: list[int], max_new_tokens: int) -> Run:
