@@ -95,12 +95,11 @@ def main(
     debug: Debug = False,
 ) -> None:
     """Measure the ladder of optimisations on a Qwen model, each rung in its own process."""
+    values = dict(locals())
     import augur_bench as bench  # noqa: PLC0415  (what is only asked for help waits for no torch)
     from augur.devices import choose_device  # noqa: PLC0415
-    from augur.loading import read_config  # noqa: PLC0415
     from augur.sources import resolve_model  # noqa: PLC0415
-    from augur_tok import Tokenizer  # noqa: PLC0415
-    from augur_weights import DEFAULT_MODEL, Checkpoint  # noqa: PLC0415
+    from augur_weights import DEFAULT_MODEL  # noqa: PLC0415
 
     with _clear_errors(debug), tempfile.TemporaryDirectory(prefix="augur-bench-") as scratch:
         if sweep_at is not None and not sweep:
@@ -110,27 +109,17 @@ def main(
         chosen_device = choose_device(device)
         with progress_bars() as bars:
             folder = resolve_model(model, progress=bars)
-        prompts = bench.reference_prompts(Tokenizer.from_folder(folder))
-        settings = bench.Settings(
-            folder=folder.resolve(),
-            size=bench.ModelSize(read_config(Checkpoint(folder))),
-            prompts=prompts,
-            prompt_token_ids=prompts[-1]
-            if prompt_tokens is None
-            else bench.prompt_of_length(prompt_tokens, prompts),
-            scratch=Path(scratch),
+        given = "dtype", "threads", "max_new_tokens", "check_tokens", "rounds", "repeats"
+        settings = bench.Settings.of(
+            folder.resolve(),
+            Path(scratch),
+            prompt_tokens,
             device=str(chosen_device),
-            dtype=dtype,
-            threads=threads,
-            max_new_tokens=max_new_tokens,
-            check_tokens=check_tokens,
-            rounds=rounds,
-            repeats=repeats,
-            rung_seconds=rung_seconds,
             rungs_from=None if rungs_from is None else rungs_from.resolve(),
+            rung_seconds=rung_seconds,
+            **{name: values[name] for name in given},
         )
-        asked = _numbers(sweep_at)
-        names = [one.value for one in sweep or []]
+        asked, names = _numbers(sweep_at), [one.value for one in sweep or []]
         lengths = {one: bench.sweep_lengths(one, asked, settings) for one in names}
         with _progress() as say:
             climbed = bench.climb(settings, groups, say)

@@ -19,11 +19,7 @@ from augur_proof import NewSteps
 
 
 def compiled(backend: str | Callable[..., Any] = "inductor") -> NewSteps:
-    """Prefill as it stands; decode through `torch.compile`.
-
-    Args:
-        backend: of `torch.compile`.
-    """
+    """Prefill as it stands; decode through `torch.compile`, with this backend of it."""
 
     @functools.cache
     def block() -> Callable[..., Tensor]:
@@ -31,7 +27,12 @@ def compiled(backend: str | Callable[..., Any] = "inductor") -> NewSteps:
         return torch.compile(_block, fullgraph=True, dynamic=False, backend=backend)
 
     def new_steps(model: QwenForCausalLM, capacity: int) -> Steps:
-        _refuse_windows(model, capacity)
+        for window in model.config.attention_windows:
+            if window is not None and window < capacity:
+                raise RungUnavailableError(
+                    f"it shows attention all {capacity} places of the cache at once, and this "
+                    f"model has layers that look at the last {window} tokens alone"
+                )
         return CompiledSteps(model, StaticKVCache.for_model(model, capacity), block())
 
     return new_steps
@@ -43,9 +44,7 @@ class CompiledSteps(Steps):
     def __init__(
         self, model: QwenForCausalLM, cache: StaticKVCache, block: Callable[..., Tensor]
     ) -> None:
-        self._model = model
-        self._cache = cache
-        self._block = block
+        self._model, self._cache, self._block = model, cache, block
 
     def prefill(self, token_ids: Tensor) -> Tensor:
         """`[batch, length]` -> `[batch, vocab_size]`, not compiled: each length is a new shape."""
@@ -94,32 +93,17 @@ class _WholeLayer:
     """
 
     def __init__(self, keys: Tensor, values: Tensor, position: Tensor) -> None:
-        self._layer = keys, values, position
+        self._memory = keys, values, position
 
     def attend(
-        self,
-        _layer_index: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor,
-        scale: float,
-        _window: None,
-        ops: Ops,
+        self, _layer_index: int, query: Tensor, key: Tensor, value: Tensor, *how: Any
     ) -> Tensor:
-        keys, values, position = self._layer
+        mask, scale, _window, ops = how
+        keys, values, position = self._memory
         keys.index_copy_(2, position, key)
         values.index_copy_(2, position, value)
-        return ops.attention(query, keys, values, mask, scale)
-
-
-def _refuse_windows(model: QwenForCausalLM, capacity: int) -> None:
-    for window in model.config.attention_windows:
-        if window is not None and window < capacity:
-            raise RungUnavailableError(
-                f"it shows attention all {capacity} places of the cache at once, and this model "
-                f"has layers that look at the last {window} tokens alone"
-            )
+        output: Tensor = ops.attention(query, keys, values, mask, scale)
+        return output
 
 
 def missing_compiler(device: torch.device) -> str | None:

@@ -65,7 +65,7 @@ def measure_exactness(
     reference: list[Continuation],
     device: torch.device,
 ) -> dict[str, Any]:
-    """Feed the reference's tokens to a rung and compare every row.
+    """Feed the reference's tokens to a rung and compare every row of logits.
 
     Args:
         new_steps: of the rung.
@@ -82,19 +82,20 @@ def measure_exactness(
         RungFailedError: a logit is infinite or not a number, or a row is not one logit for each
             token of the vocabulary.
     """
-    largest, same_top = 0.0, 0
+    differences: list[float] = []
     divergences: list[float] = []
+    same_top = 0
     for continuation in reference:
         ours_by_row = _forced_rows(new_steps(), continuation, device)
         for number, (ours, expected) in enumerate(zip(ours_by_row, continuation.rows, strict=True)):
             _check_row(ours, expected, number)
-            largest = max(largest, float((ours[0].double() - expected.double()).abs().max()))
+            differences.append(float((ours[0].double() - expected.double()).abs().max()))
             divergences.append(float(kl_divergence(expected[None], ours)))
             same_top += int(ours[0].argmax() == expected.argmax())
     return {
         "num_prompts": len(reference),
-        "num_positions": len(divergences),
-        "max_abs_diff": largest,
+        "num_positions": len(differences),
+        "max_abs_diff": max(differences),
         "mean_kl_nats": math.fsum(divergences) / len(divergences),
         "max_kl_nats": max(divergences),
         "num_same_top": same_top,

@@ -32,22 +32,15 @@ _LOOK: dict[Any, Any] = {
 _ROOM_FOR_LABELS = 1.32
 
 
-def new_figure(width: float, height: float, title: str, subtitle: str) -> Figure:
-    """An empty figure, in inches, with a title and the setting below it."""
+def new_figure(
+    title: str, subtitle: str, size: tuple[float, float], rows: int, columns: int, **grid: Any
+) -> tuple[Figure, list[Axes]]:
+    """Empty axes, row by row, under a title and above the setting; the size is in inches."""
     with matplotlib.rc_context(_LOOK):
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = Figure(figsize=size, layout="constrained")
         figure.suptitle(title, fontsize=13, fontweight="bold")
         figure.supxlabel(subtitle, fontsize=8.5, color=GREY)
-    return figure
-
-
-def new_axes(
-    figure: Figure, rows: int, columns: int, width_ratios: tuple[float, ...] | None = None
-) -> list[Axes]:
-    """A grid of empty axes, row by row."""
-    with matplotlib.rc_context(_LOOK):
-        grid = figure.subplots(rows, columns, squeeze=False, width_ratios=width_ratios)
-        return list(grid.flat)
+        return figure, list(figure.subplots(rows, columns, squeeze=False, **grid).flat)
 
 
 def rows_of_rungs(axes: Axes, rungs: list[dict[str, Any]], *, named: bool) -> None:
@@ -67,8 +60,8 @@ def save(figure: Figure, folder: Path, name: str) -> None:
 def ladder_figure(result: dict[str, Any], subtitle: str) -> Figure:
     """Three bars for each rung: decode rate, time to first token, largest logit difference."""
     rungs = result["rungs"]
-    figure = new_figure(12, 2.4 + 0.4 * len(rungs), "The ladder", subtitle)
-    decode, first_token, difference = new_axes(figure, 1, 3)
+    size = 12, 2.4 + 0.4 * len(rungs)
+    figure, (decode, first_token, difference) = new_figure("The ladder", subtitle, size, 1, 3)
     _bars(decode, rungs, "decode_tokens_per_s", BLUE)
     decode.set_title("Decode rate, tokens/s (more is better)")
     _bars(first_token, rungs, "ttft_s", GREEN)
@@ -84,8 +77,8 @@ def ladder_figure(result: dict[str, Any], subtitle: str) -> Figure:
 def growth_figure(name: str, sweep: dict[str, Any], subtitle: str) -> Figure:
     """Prefill, decode, their ratio and the cache's memory over the length that grows."""
     points, length = sweep["points"], "prompt tokens" if name == "prompt" else "new tokens"
-    figure = new_figure(10, 7, f"Growth with {length}", subtitle)
-    prefill, decode, ratio, memory = new_axes(figure, 2, 2)
+    figure, panels = new_figure(f"Growth with {length}", subtitle, (10, 7), 2, 2)
+    prefill, decode, ratio, memory = panels
 
     lengths = [point[length.replace(" ", "_")] for point in points]
 
@@ -104,12 +97,8 @@ def growth_figure(name: str, sweep: dict[str, Any], subtitle: str) -> Figure:
         curve(decode, f"{rung}_token_s", 1e3, color, marker, rung)
     curve(ratio, "decode_ratio", 1, GREEN, "D")
     memory.plot(lengths, [point["cache_bytes"] / 1e6 for point in points], color=GREY, marker="^")
-    for axes, title in (
-        (prefill, "Prefill, s"),
-        (decode, "Decode, ms a token"),
-        (ratio, "Cached decodes so many times faster"),
-        (memory, "Cache memory, MB"),
-    ):
+    titles = "Prefill, s", "Decode, ms a token", "Cached decodes so many times faster"
+    for axes, title in zip(panels, (*titles, "Cache memory, MB"), strict=True):
         axes.set_title(title)
         axes.set_xlabel(length)
         # From 0, both ways: what is linear then looks it.

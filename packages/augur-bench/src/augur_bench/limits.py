@@ -38,11 +38,11 @@ class Limits:
     @classmethod
     def of(cls, readings: list["Limits"]) -> Self:
         """Of one reading or more, all of the same dtypes."""
-        flops_per_s = {
-            dtype: Spread.across(reading.flops_per_s[dtype] for reading in readings)
-            for dtype in readings[0].flops_per_s
-        }
-        return cls(Spread.across(reading.bytes_per_s for reading in readings), flops_per_s)
+        flops = [reading.flops_per_s for reading in readings]
+        return cls(
+            Spread.across(reading.bytes_per_s for reading in readings),
+            {dtype: Spread.across(one[dtype] for one in flops) for dtype in flops[0]},
+        )
 
     def roof_flops_per_s(self, dtype: DTypeName) -> float:
         """The compute limit of a dtype.

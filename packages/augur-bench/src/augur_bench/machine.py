@@ -17,8 +17,6 @@ from augur.memory import peak_memory_bytes
 _CPUINFO = Path("/proc/cpuinfo")
 _STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
-# proc(5): writing 5 sets the peak resident size back to the present one.
-_RESET_PEAK = "5"
 
 
 def compute_environment(device: torch.device) -> dict[str, Any]:
@@ -64,11 +62,10 @@ def reset_peak_memory(device: torch.device) -> bool:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return True
-    try:
-        _CLEAR_REFS.write_text(_RESET_PEAK, encoding="utf-8")
-    except OSError:
-        return False
-    return True
+    with suppress(OSError):
+        # proc(5): writing 5 sets the peak resident size back to the present one.
+        return _CLEAR_REFS.write_text("5", encoding="utf-8") > 0
+    return False
 
 
 def _cpu_name() -> str:
@@ -89,10 +86,9 @@ def _line_of(path: Path, key: str) -> str | None:
 
 
 def _memory_bytes() -> int | None:
-    try:
+    with suppress(AttributeError, ValueError, OSError):
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
+    return None
 
 
 def _commit() -> str | None:
@@ -105,8 +101,7 @@ def _commit() -> str | None:
 
 
 def _output_of(*command: str) -> str | None:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        return done.stdout.strip()
+    return None

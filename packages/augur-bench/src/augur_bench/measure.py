@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from augur_bench import process
 from augur_bench.errors import RungUnavailableError
@@ -69,14 +69,10 @@ class Reading:
         return [timings for one in self.rounds for timings in one.timings]
 
 
-@dataclass(frozen=True)
-class Climb:
+class Climb(NamedTuple):
     """What going through the ladder came to: readings, and what to hold them against.
 
-    Attributes:
-        environment: of the machine and of the processes that computed.
-        limits: of the machine.
-        groups: readings, those together that were measured side by side.
+    Those readings form a group that were measured side by side.
     """
 
     environment: dict[str, Any]
@@ -95,19 +91,20 @@ def climb(settings: Settings, groups: Sequence[tuple[Rung, ...]], say: Say = pri
     Raises:
         RungFailedError: a rung broke, and nothing measured is worth showing.
     """
+    environment = machine_environment()
     dtypes = {settings.dtype_of(rung) for group in groups for rung in group}
     readings = [[Reading(rung) for rung in group] for group in groups]
     limits = []
     # In a process of its own, so that no rung's peak memory holds the buffers.
     with process.WorkerProcess("limits", settings) as machine:
-        environment = machine_environment() | machine.ask(Worker.environment)
         _record_reference(settings, say)
         for number in range(settings.rounds):
             for group in turned(readings, number):
                 say("machine: reading its limits")
-                limits.append(machine.ask(Worker.limits, dtypes))
+                computing, limit = machine.ask(Worker.machine, dtypes)
+                limits.append(limit)
                 _measure_round(turned(group, number), settings, say)
-    return Climb(environment, Limits.of(limits), readings)
+    return Climb(environment | computing, Limits.of(limits), readings)
 
 
 def turned(items: Sequence[T], number: int) -> Sequence[T]:

@@ -79,12 +79,12 @@ def limits_lines(result: dict[str, Any]) -> list[str]:
     lines = [f"this machine reads {quantity(limits['bytes_per_s']['high'], 1e-9)} GB/s"]
     for dtype, spread in limits["flops_per_s"].items():
         line = f"{dtype:<8}  multiplies at {quantity(spread['high'], 1e-9)} GFLOP/s"
-        work = result["work"].get(dtype, {})
-        if work:
-            flops = quantity(work["prefill_flops_per_token"], 1e-9)
-            line += f"; a prompt token takes {flops} GFLOP"
-        if work.get("decode_bytes_per_token"):
-            line += f", a new one reads {quantity(work['decode_bytes_per_token'], 1e-6)} MB"
+        work = result["work"].get(dtype, {"prefill": None, "decode": None})
+        if work["prefill"]:
+            flops = work["prefill"]["flops"] / result["workload"]["prompt_tokens"]
+            line += f"; a prompt token takes {quantity(flops, 1e-9)} GFLOP"
+        if work["decode"]:
+            line += f", a new one reads {quantity(work['decode']['num_bytes'], 1e-6)} MB"
         lines.append(line)
     return lines
 

@@ -12,6 +12,7 @@ from augur_bench.limits import Limits
 from augur_bench.measure import Climb, Reading
 from augur_bench.settings import Settings
 from augur_bench.spread import Spread, percentile
+from augur_bench.work import Work
 from augur_gen import Timings
 
 FORMAT = 3
@@ -19,7 +20,10 @@ FORMAT = 3
 
 
 def result_object(
-    model: str, settings: Settings, climbed: Climb, sweeps: Mapping[str, dict[str, Any]]
+    model: str,
+    settings: Settings,
+    climbed: Climb,
+    sweeps: Mapping[str, dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Put a run's result together.
 
@@ -55,7 +59,10 @@ def result_object(
         },
         "limits": asdict(climbed.limits),
         "work": {
-            dtype: _work_object(settings, dtype)
+            dtype: {
+                phase: work and work._asdict()
+                for phase, work in _least_work(settings, dtype).items()
+            }
             for dtype in DTYPES
             if any(rung["dtype"] == dtype for rung in rungs)
         },
@@ -70,7 +77,7 @@ def result_object(
             for group in climbed.groups
             if len(group) == 2 and all(reading.missing is None for reading in group)
         ],
-        "sweeps": dict(sweeps),
+        "sweeps": dict(sweeps or {}),
         "notes": notes(climbed.environment, rungs),
     }
 
@@ -189,30 +196,20 @@ def _pair_object(ours: Reading, theirs: Reading) -> dict[str, Any]:
 def _shares(
     timings: list[Timings], dtype: DTypeName, settings: Settings, limits: Limits
 ) -> dict[str, Any]:
-    size, num_prompt, num_new = settings.size, timings[0].num_prompt_tokens, len(timings[0].token_s)
-    work = size.prefill_work(num_prompt, DTYPES[dtype])
-    prefill = limits.share(work, Spread.of(one.prefill_s for one in timings), dtype)
-    if num_new == 1:
-        return {"prefill": prefill, "decode": None}
-    work = size.decode_work(num_prompt, num_new, DTYPES[dtype])
-    seconds = Spread.of(one.decode_s / (num_new - 1) for one in timings)
-    return {"prefill": prefill, "decode": limits.share(work, seconds, dtype)}
-
-
-def _work_object(settings: Settings, dtype: DTypeName) -> dict[str, Any]:
-    size, num_prompt, num_new = (
-        settings.size,
-        len(settings.prompt_token_ids),
-        settings.max_new_tokens,
-    )
-    prefill = size.prefill_work(num_prompt, DTYPES[dtype])
-    decode = size.decode_work(num_prompt, num_new, DTYPES[dtype]) if num_new > 1 else None
-    return {
-        "prefill_bytes": prefill.num_bytes,
-        "prefill_flops_per_token": prefill.flops / num_prompt,
-        "decode_bytes_per_token": None if decode is None else decode.num_bytes,
-        "decode_flops_per_token": None if decode is None else decode.flops,
+    num_new = settings.max_new_tokens
+    seconds = {
+        "prefill": [one.prefill_s for one in timings],
+        "decode": [one.decode_s / max(1, num_new - 1) for one in timings],
     }
+    return {
+        phase: work and limits.share(work, Spread.of(seconds[phase]), dtype)
+        for phase, work in _least_work(settings, dtype).items()
+    }
+
+
+def _least_work(settings: Settings, dtype: DTypeName) -> dict[str, Work | None]:
+    num_prompt, num_new = len(settings.prompt_token_ids), settings.max_new_tokens
+    return settings.size.least_work(num_prompt, num_new, DTYPES[dtype])
 
 
 def _most(peaks: Iterable[int | None]) -> int | None:

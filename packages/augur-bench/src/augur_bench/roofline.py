@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from augur_bench.figures import COLORS, new_axes, new_figure, rows_of_rungs
+from augur_bench.figures import COLORS, new_figure, rows_of_rungs
 from augur_bench.sheets import quantity
 
 _MARKERS = "osD^vP*X<>hp"
@@ -26,9 +26,9 @@ def roofline_figure(result: dict[str, Any], subtitle: str) -> Figure:
 
     The marks that stand beside the rungs' names there are those of the roofline.
     """
-    height = max(5.6, 2.2 + 0.36 * len(result["rungs"]))
-    figure = new_figure(12.5, height, "Roofline: hollow is decode, filled is prefill", subtitle)
-    roofline, shares = new_axes(figure, 1, 2, width_ratios=(3, 2))
+    size = 12.5, max(5.6, 2.2 + 0.36 * len(result["rungs"]))
+    title = "Roofline: hollow is decode, filled is prefill"
+    figure, (roofline, shares) = new_figure(title, subtitle, size, 1, 2, width_ratios=(3, 2))
     _draw_roofline(roofline, result)
     _draw_shares(shares, result["rungs"])
     return figure
@@ -103,12 +103,10 @@ def _draw_point(axes: Axes, x: float, y: float, index: int, phase: str) -> None:
 
 def _point(result: dict[str, Any], rung: dict[str, Any], phase: str) -> tuple[float, float]:
     """FLOP/byte, and GFLOP/s reached."""
-    work = result["work"][rung["dtype"]]
-    if phase == "decode":
-        flops, num_bytes = work["decode_flops_per_token"], work["decode_bytes_per_token"]
-        return flops / num_bytes, flops * rung["decode_tokens_per_s"]["median"] / 1e9
-    flops = work["prefill_flops_per_token"] * result["workload"]["prompt_tokens"]
-    return flops / work["prefill_bytes"], flops / rung["prefill_s"]["median"] / 1e9
+    work = result["work"][rung["dtype"]][phase]
+    rate = rung["decode_tokens_per_s"]
+    seconds = rung["prefill_s"]["median"] if phase == "prefill" else 1 / rate["median"]
+    return work["flops"] / work["num_bytes"], work["flops"] / seconds / 1e9
 
 
 def _ceilings(result: dict[str, Any]) -> dict[float, list[str]]:

@@ -25,14 +25,12 @@ def all_rungs(rungs_from: Path | None) -> dict[str, Rung]:
         if rung.name in rungs or rung.name in PEERS or rung.name == REFERENCE.name:
             raise BenchError(f"{rungs_from}: there is a rung {rung.name} already; rename it")
         rungs[rung.name] = rung
-    for rung in rungs.values():
-        # Behind the loop: a file may name a rung before its parent.
-        if rung.parent == rung.name:
-            raise BenchError(f"{rungs_from}: rung {rung.name} is its own parent; name another")
-        if rung.parent is not None and rung.parent not in rungs | PEERS:
+    for rung in rungs.values():  # behind the loop: a file may name a rung before its parent
+        others = [name for name in (*rungs, *PEERS) if name != rung.name]
+        if rung.parent is not None and rung.parent not in others:
             raise BenchError(
-                f"{rungs_from}: rung {rung.name} has the parent {rung.parent!r}, and there is no "
-                f"such rung. There are: {', '.join([*rungs, *PEERS])}"
+                f"{rungs_from}: rung {rung.name} has the parent {rung.parent!r}, expected another "
+                f"rung: {', '.join(others)}"
             )
     return rungs
 

@@ -3,13 +3,16 @@
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
+from typing import Any, Self
 
 from augur.devices import DTypeName
+from augur.loading import read_config
 from augur_bench.errors import BenchError
 from augur_bench.rung import Rung
 from augur_bench.work import ModelSize
 from augur_proof.prompts import read_prompts
 from augur_tok import Tokenizer
+from augur_weights import Checkpoint
 
 # Prefill, and decode twice: what the first of a kind sets up is set up, and seen to be.
 WARM_UP_TOKENS = 3
@@ -22,7 +25,7 @@ class Settings:
     Attributes:
         folder: of the checkpoint.
         size: of its model.
-        prompts: over which logits are compared, as token ids; `reference_prompts` gives ten.
+        prompts: over which logits are compared, as token ids.
         prompt_token_ids: the prompt that is timed.
         scratch: a folder for this run alone.
         device: such as "cpu" or "cuda:0".
@@ -67,6 +70,31 @@ class Settings:
                     f"model has {limit} positions. {advice}"
                 )
 
+    @classmethod
+    def of(
+        cls, folder: Path, scratch: Path, num_prompt_tokens: int | None = None, **values: Any
+    ) -> Self:
+        """Of a checkpoint, over the ten reference prompts, in its chat template if it has one.
+
+        Args:
+            folder: of the checkpoint.
+            scratch: a folder for this run alone.
+            num_prompt_tokens: length of the timed prompt, made of all the prompts again and again;
+                None takes the last prompt as it stands.
+            values: of the other attributes.
+        """
+        tokenizer, texts = Tokenizer.from_folder(folder), read_prompts()
+        if tokenizer.has_chat_template:
+            chats = [[{"role": "user", "content": text}] for text in texts]
+            prompts = [tokenizer.encode_chat(one, add_generation_prompt=True) for one in chats]
+        else:
+            prompts = [tokenizer.encode(text, allow_special=True) for text in texts]
+        timed = prompts[-1]
+        if num_prompt_tokens is not None:
+            timed = prompt_of_length(num_prompt_tokens, prompts)
+        size = ModelSize(read_config(Checkpoint(folder)))
+        return cls(folder, size, prompts, timed, scratch, **values)
+
     def dtype_of(self, rung: Rung) -> DTypeName:
         """The dtype a rung runs in here."""
         return rung.dtype or self.dtype
@@ -85,16 +113,6 @@ class Settings:
     @property
     def _most_new_tokens(self) -> int:
         return max(self.max_new_tokens, WARM_UP_TOKENS)
-
-
-def reference_prompts(tokenizer: Tokenizer) -> list[list[int]]:
-    """The ten, as token ids, each in the chat template where there is one."""
-    if not tokenizer.has_chat_template:
-        return [tokenizer.encode(prompt, allow_special=True) for prompt in read_prompts()]
-    return [
-        tokenizer.encode_chat([{"role": "user", "content": prompt}], add_generation_prompt=True)
-        for prompt in read_prompts()
-    ]
 
 
 def prompt_of_length(num_tokens: int, prompts: list[list[int]]) -> list[int]:

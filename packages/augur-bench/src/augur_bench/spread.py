@@ -35,9 +35,9 @@ class Spread:
     @classmethod
     def across(cls, rounds: Iterable["Spread"]) -> Self:
         """Of rounds with their own readings: the middle of the medians, and the whole range."""
-        spreads = list(rounds)
-        median = statistics.median(spread.median for spread in spreads)
-        return cls(median, min(one.low for one in spreads), max(one.high for one in spreads))
+        ends = [(one.median, one.low, one.high) for one in rounds]
+        medians, lows, highs = zip(*ends, strict=True)
+        return cls(statistics.median(medians), min(lows), max(highs))
 
     def over(self, other: "Spread") -> "Spread":
         """The quotient of two figures that were not measured side by side: the widest it can be."""

@@ -22,7 +22,7 @@ from augur_model import QwenConfig, QwenForCausalLM
 
 
 class Work(NamedTuple):
-    """What one pass takes at the least: bytes read from memory, and floating-point operations."""
+    """Of one pass: bytes read from memory, and floating-point operations."""
 
     num_bytes: float
     flops: float
@@ -53,28 +53,32 @@ class ModelSize:
         """Keys and values of that many tokens, all layers."""
         return StaticKVCache.num_bytes_of(self.config, num_tokens, dtype=dtype)
 
-    def prefill_work(self, num_prompt_tokens: int, dtype: torch.dtype) -> Work:
-        """A whole prompt in one pass."""
+    def least_work(
+        self, num_prompt_tokens: int, num_new_tokens: int, dtype: torch.dtype
+    ) -> dict[str, Work | None]:
+        """Of "prefill", the whole prompt in one pass, and of "decode", one token more.
+
+        That is on average over all new tokens after the first; None where there is one alone.
+        """
         # Token i looks at i tokens, itself among them.
         attended = self._attended_tokens(range(1, num_prompt_tokens + 1))
-        return Work(
+        prefill = Work(
             num_bytes=self._weight_bytes(num_prompt_tokens, dtype)
             + self.cache_bytes(num_prompt_tokens, dtype),
             flops=num_prompt_tokens * self._block_flops(attended) + 2 * self.num_head,
         )
-
-    def decode_work(self, num_prompt_tokens: int, num_new_tokens: int, dtype: torch.dtype) -> Work:
-        """One decoded token, on average over all after the first, which are one at the least."""
+        if num_new_tokens == 1:
+            return {"prefill": prefill, "decode": None}
         # The step that makes token i + 1 of the new ones looks at the prompt and i new tokens.
         attended = self._attended_tokens(
             range(num_prompt_tokens + 1, num_prompt_tokens + num_new_tokens)
         )
-        key_value_width = self.config.num_key_value_heads * self.config.head_dim
-        return Work(
-            num_bytes=self._weight_bytes(1, dtype)
-            + 2 * key_value_width * attended * dtype.itemsize,
+        cached = 2 * self.config.num_key_value_heads * self.config.head_dim * attended
+        decode = Work(
+            num_bytes=self._weight_bytes(1, dtype) + cached * dtype.itemsize,
             flops=self._block_flops(attended) + 2 * self.num_head,
         )
+        return {"prefill": prefill, "decode": decode}
 
     def _attended_tokens(self, contexts: range) -> float:
         """Tokens that one query looks at, all layers together, on average over those contexts."""

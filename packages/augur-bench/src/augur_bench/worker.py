@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import tempfile
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,24 +15,14 @@ import torch
 from torch import Tensor
 
 from augur.devices import DTYPES, DTypeName
-from augur_bench.errors import BenchError, RungFailedError, RungUnavailableError
-from augur_bench.exactness import (
-    continue_greedily,
-    load_reference,
-    measure_exactness,
-    save_reference,
-)
+from augur_bench import exactness
+from augur_bench.errors import RungFailedError, RungUnavailableError
 from augur_bench.limits import Limits, read_limits
 from augur_bench.machine import compute_environment, peak_memory, reset_peak_memory
 from augur_bench.rung_choice import find_rung
 from augur_bench.settings import WARM_UP_TOKENS, Settings
-from augur_gen import Generation, GenerationError, Steps, StopConditions, Stopwatch, Timings, greedy
-from augur_model import ModelError
-from augur_proof.errors import ProofError
-from augur_weights import WeightsError
+from augur_gen import Generation, Steps, StopConditions, Stopwatch, Timings, greedy
 
-# Errors whose message says all; others are somebody's bug, and need their traceback.
-_EXPLAINED = BenchError, RungFailedError, GenerationError, ModelError, ProofError, WeightsError
 _INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -68,13 +59,9 @@ class Worker:
         self._device = torch.device(settings.device)
         self._stopwatch = stopwatch or Stopwatch(self._device)
 
-    def environment(self) -> dict[str, Any]:
-        """Where and with what this process computes."""
-        return compute_environment(self._device)
-
-    def limits(self, dtypes: set[DTypeName]) -> Limits:
-        """Read the machine's limits once."""
-        return read_limits(self._device, dtypes)
+    def machine(self, dtypes: set[DTypeName]) -> tuple[dict[str, Any], Limits]:
+        """What this process computes with, and what the machine allows: read once more."""
+        return compute_environment(self._device), read_limits(self._device, dtypes)
 
     def load(self, name: str) -> float:
         """Load the rung's network: seconds from the checkpoint to a network ready to run.
@@ -117,15 +104,15 @@ class Worker:
         texts = [(settings.prompt_token_ids, settings.max_new_tokens)]
         texts += [(prompt, settings.check_tokens) for prompt in settings.prompts]
         continuations = [
-            continue_greedily(self._new_steps(), prompt, num_new, self._device)
+            exactness.continue_greedily(self._new_steps(), prompt, num_new, self._device)
             for prompt, num_new in texts
         ]
-        save_reference(continuations, settings.reference_file)
+        exactness.save_reference(continuations, settings.reference_file)
 
     def compare(self, own_token_ids: list[int]) -> dict[str, Any]:
         """Hold this rung against the reference; its own tokens are those of a timed run."""
-        reference = load_reference(self._settings.reference_file)
-        return measure_exactness(self._new_steps, own_token_ids, reference, self._device)
+        reference = exactness.load_reference(self._settings.reference_file)
+        return exactness.measure_exactness(self._new_steps, own_token_ids, reference, self._device)
 
 
 def run_once(
@@ -174,12 +161,19 @@ def serve(connection: "Connection[Any, Any]", settings: Settings) -> None:
     """Do what the other end asks, a method's name and its arguments, until that end is closed."""
     # What a rung prints belongs to stderr: stdout is the result's.
     os.dup2(2 if sys.stderr else os.open(os.devnull, os.O_WRONLY), 1)
-    # Being ended is an end like any other: a rung can stop what it started itself.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Nothing compiled by an earlier process is found: the time to compile is always all of it.
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(dir=settings.scratch)
     with suppress(EOFError, OSError, KeyboardInterrupt):
+        signal.signal(signal.SIGTERM, _end)
         worker = Worker(settings)
         while True:
             connection.send(answer(worker, *connection.recv()))
+
+
+def _end(number: int, _frame: object) -> None:
+    """Being ended is an end like any other: a rung can stop what it started itself."""
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def answer(
@@ -190,8 +184,8 @@ def answer(
         return None, getattr(worker, command)(*arguments)
     except RungUnavailableError as error:
         return RungUnavailableError, str(error)
-    except _EXPLAINED as error:
-        return RungFailedError, str(error) or type(error).__name__
     except (Exception, SystemExit) as error:  # a rung must not end the process unheard
-        traceback.print_exc()
+        if type(error).__module__.startswith("augur"):
+            return RungFailedError, str(error) or type(error).__name__
+        traceback.print_exc()  # not an error of ours, whose message says all, but somebody's bug
         return RungFailedError, f"{type(error).__name__}: {error}"
