@@ -46,6 +46,7 @@ def test_each_program_is_a_verb_of_augur():
     assert sorted(PROGRAMS.values()) == sorted(path.stem for path in APPS.glob("*.py"))
 
 
+@pytest.mark.gate
 def test_a_verb_is_the_program(tiny_folder):
     asked = ["Why?", "--model", str(tiny_folder), *COMPUTING, "--max-new-tokens", "4"]
     start = "from augur_apps.main import augur; augur()"

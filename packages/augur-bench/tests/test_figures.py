@@ -62,6 +62,7 @@ def long_result(result):
     return full
 
 
+@pytest.mark.gate
 def test_no_label_covers_another(long_result):
     assert_legible(ladder_figure(long_result, SUBTITLE))
     assert_legible(roofline_figure(long_result, SUBTITLE))

@@ -15,6 +15,7 @@ from augur_bench.worker import Worker
 CPU = torch.device("cpu")
 
 
+@pytest.mark.gate
 def test_a_worker_answers_until_its_process_is_gone(make_settings, capfd):
     with WorkerProcess("trial", make_settings(threads=1)) as worker:
         with pytest.raises(RungFailedError, match="trial failed while generating: AttributeError"):
