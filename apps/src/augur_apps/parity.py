@@ -142,11 +142,15 @@ def check(
                 eos_token_ids=llm.eos_token_ids,
                 progress=progress,
             )
+            # One pass over all prompts' ids: longer than any of them, as some mistakes are.
+            fed = [token_id for answer in expected.answers for token_id in answer.input_ids]
+            judged = demand.tolerance.exact or tolerance is not None
+            calls = [] if judged else proof.judge_ops(candidate, fed[: llm.config.num_positions])
         if as_json:
-            print(json.dumps(check_object(ours, reference, truth, demand, found)))
+            print(json.dumps(check_object(ours, reference, truth, demand, found, calls)))
         else:
-            print_check(stdout, ours, reference, truth, demand, found, llm.tokenizer)
-    if not all(one.held for one in found):
+            print_check(stdout, ours, reference, truth, demand, found, calls, llm.tokenizer)
+    if not all(one.held for one in (*found, *calls)):
         raise SystemExit(EXIT_FAILURE)
 
 
@@ -190,7 +194,7 @@ def trace(
             _, candidate = sides.open_candidate(ours, attention, table, progress)
             demand = proof.one_op_demand(reference, ours, tolerance)
             progress("augur", 0, 1)
-            findings = proof.trace(candidate, passes, demand.tolerance)
+            findings = proof.trace(candidate, passes, demand.tolerance, budget=demand.budget)
             progress("augur", 1, 1)
         if as_json:
             print(json.dumps(trace_object(ours, reference, demand, findings)))

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Collection, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from augur_gen import CachedSteps, Generation, StaticKVCache, Steps, StopConditions, greedy
-from augur_model import Ops, QwenConfig, QwenForCausalLM
+from augur_model import EAGER, Ops, QwenConfig, QwenForCausalLM
 from augur_proof.answer import GreedyRun
 from augur_proof.guarded_ops import guard_ops
 from augur_weights import Checkpoint, load_into
@@ -21,6 +22,19 @@ NewSteps = Callable[[QwenForCausalLM, int], Steps]
 def cached(model: QwenForCausalLM, capacity: int) -> Steps:
     """The prompt at once, then token by token, over a preallocated cache."""
     return CachedSteps(model, StaticKVCache.for_model(model, capacity))
+
+
+def _widened(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def in_float32(*inputs: Any) -> Tensor:
+        return compute(*(wide(one) for one in inputs))
+
+    def wide(value: Any) -> Any:
+        return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value
+
+    return in_float32
+
+
+_IN_FLOAT32 = Ops(**{field.name: _widened(getattr(EAGER, field.name)) for field in fields(Ops)})
 
 
 @dataclass(frozen=True)
@@ -62,6 +76,13 @@ class Candidate:
         model = deepcopy(self.model, {id(one): one for one in shared})
         guard_ops(model, ops)
         return replace(self, model=model, name=name)
+
+    def in_float32(self) -> "Candidate":
+        """The same weights, as they are rounded, and all that is computed in float32."""
+        shared = (*self.model.parameters(), *self.model.buffers(), self.model.ops)
+        model = deepcopy(self.model, {id(one): one for one in shared})
+        model.ops = _IN_FLOAT32
+        return Candidate(model, "in float32")
 
     @torch.inference_mode()
     def logits(

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Collection
 
+import torch
+
 from augur_model import QwenConfig
 from augur_proof.answer import Answer
 from augur_proof.candidate import Candidate
@@ -65,6 +67,7 @@ def check(
     """
     config, num_new = candidate.model.config, truth.made_with.max_new_tokens
     found: list[Comparison] = []
+    oracle = candidate.in_float32() if demand.budget else None
     for expected in truth.answers:
         _tell(progress, "augur", len(found), len(truth.answers))
         input_ids = expected.input_ids
@@ -76,7 +79,13 @@ def check(
         check_fits(config, f"prompt {len(found) + 1}", len(input_ids), num_new)
         run = candidate.greedy(input_ids, num_new, eos_token_ids)
         ours = Answer(expected.prompt, encode(expected.prompt), *run)
-        found.append(compare(expected, ours, demand))
+        exact = None
+        if oracle is not None:
+            fed = torch.tensor([[*input_ids, *expected.generated_ids[:-1]]])
+            exact = oracle.logits(
+                fed.to(candidate.model.device), logits_to_keep=len(expected.generated_ids)
+            )[0].cpu()
+        found.append(compare(expected, ours, demand, exact))
     _tell(progress, "augur", len(found), len(truth.answers))
     return found
 
