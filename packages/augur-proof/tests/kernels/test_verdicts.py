@@ -29,7 +29,7 @@ DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 ALL_BROKEN = [(op, kernel, words) for op, some in BROKEN.items() for kernel, words in some.items()]
 ALL_RIGHT = [(op, kernel) for op, some in RIGHT.items() for kernel in some]
 # What can be told within seconds is told in every run.
-QUICK = {"rms_norm", "greedy_token"}
+QUICK = {"rms_norm", "greedy_token", "sampled_token"}
 
 
 def sampled(cases: list[Any]) -> list[Any]:
