@@ -145,7 +145,11 @@ def check(
             # One pass over all prompts' ids: longer than any of them, as some mistakes are.
             fed = [token_id for answer in expected.answers for token_id in answer.input_ids]
             judged = demand.tolerance.exact or tolerance is not None
-            calls = [] if judged else proof.judge_ops(candidate, fed[: llm.config.num_positions])
+            calls = (
+                []
+                if judged
+                else proof.judge_ops(candidate, fed[: candidate.model.config.num_positions])
+            )
         if as_json:
             print(json.dumps(check_object(ours, reference, truth, demand, found, calls)))
         else:

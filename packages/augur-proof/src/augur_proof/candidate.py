@@ -77,13 +77,6 @@ class Candidate:
         guard_ops(model, ops)
         return replace(self, model=model, name=name)
 
-    def in_float32(self) -> "Candidate":
-        """The same weights, as they are rounded, and all that is computed in float32."""
-        shared = (*self.model.parameters(), *self.model.buffers(), self.model.ops)
-        model = deepcopy(self.model, {id(one): one for one in shared})
-        model.ops = _IN_FLOAT32
-        return Candidate(model, "in float32")
-
     @torch.inference_mode()
     def logits(
         self,
@@ -111,6 +104,15 @@ class Candidate:
             for piece in torch.split(token_ids, list(sizes), dim=1)
         ]
         return torch.cat(pieces, dim=1)
+
+    def logits_in_float32(self, token_ids: Tensor, *, logits_to_keep: int) -> Tensor:
+        """As `logits`, of the reference ops on the same, rounded weights, computed in float32."""
+        ops = self.model.ops
+        self.model.ops = _IN_FLOAT32
+        try:
+            return self.logits(token_ids, logits_to_keep=logits_to_keep)
+        finally:
+            self.model.ops = ops
 
     def greedy(
         self, input_ids: Sequence[int], max_new_tokens: int, eos_token_ids: Collection[int] = ()

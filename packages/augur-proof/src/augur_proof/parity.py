@@ -67,7 +67,6 @@ def check(
     """
     config, num_new = candidate.model.config, truth.made_with.max_new_tokens
     found: list[Comparison] = []
-    oracle = candidate.in_float32() if demand.budget else None
     for expected in truth.answers:
         _tell(progress, "augur", len(found), len(truth.answers))
         input_ids = expected.input_ids
@@ -80,9 +79,9 @@ def check(
         run = candidate.greedy(input_ids, num_new, eos_token_ids)
         ours = Answer(expected.prompt, encode(expected.prompt), *run)
         exact = None
-        if oracle is not None:
+        if demand.budget:
             fed = torch.tensor([[*input_ids, *expected.generated_ids[:-1]]])
-            exact = oracle.logits(
+            exact = candidate.logits_in_float32(
                 fed.to(candidate.model.device), logits_to_keep=len(expected.generated_ids)
             )[0].cpu()
         found.append(compare(expected, ours, demand, exact))
