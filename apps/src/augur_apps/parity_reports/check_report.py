@@ -94,7 +94,7 @@ def check_object(
 ) -> dict[str, Any]:
     """Everything, as one object for JSON; arguments as of `print_check`."""
     return {
-        "held": all(one.held for one in (*found, *calls)),
+        "held": all(one.held for one in found) and all(one.held for one in calls),
         "candidate": ours.to_json(),
         "reference": {"file": None if file is None else str(file), **reference.to_json()},
         "demand": {

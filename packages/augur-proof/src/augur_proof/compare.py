@@ -71,7 +71,7 @@ def allowed_rms_ratio(num_steps: int) -> float:
     Two right computations in half precision err independently, each through all layers. A row's
     two errors differ by some tens of percent, the mean of many rows by a few.
     """
-    return 1.25 + 0.75 / num_steps**0.5
+    return 1.25 + 0.75 / math.sqrt(num_steps)
 
 
 def compare(

@@ -16,7 +16,7 @@ DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 ALL_BROKEN = [(op, kernel, words) for op, some in BROKEN.items() for kernel, words in some.items()]
 ALL_RIGHT = [(op, kernel) for op, some in RIGHT.items() for kernel in some]
 # What can be told within seconds is told in every run.
-QUICK = {"rms_norm", "greedy_token", "sampled_token"}
+QUICK = {"rms_norm", "greedy_token"}
 
 
 def sampled(cases: list[Any]) -> list[Any]:
@@ -74,8 +74,8 @@ def test_a_kernel_that_computes_nothing_is_rejected_on_every_workload(name: str,
 
 
 @pytest.mark.parametrize("null", NULL_KERNELS)
-@pytest.mark.parametrize("name", OPS)
-def test_a_kernel_that_computes_nothing_is_rejected_on_the_first_workloads(
+@pytest.mark.parametrize("name", [name for name in OPS if name != "sampled_token"])
+def test_a_kernel_that_computes_nothing_is_rejected_on_the_smallest_workload(
     name: str, null: str
 ) -> None:
     op = OPS[name]
@@ -90,7 +90,11 @@ def test_there_are_as_many_as_a_proof_needs() -> None:
     assert set(BROKEN) == set(RIGHT) == set(OPS)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    [pytest.param(one, marks=() if one == torch.bfloat16 else pytest.mark.gate) for one in DTYPES],
+    ids=str,
+)
 @pytest.mark.parametrize("norm", [*RIGHT_NORMS, *WRONG_NORMS])
 def test_seven_norms_come_out_right_in_every_dtype(norm: Any, dtype: torch.dtype) -> None:
     outcomes = each_outcome(norm, OPS["rms_norm"], [dtype])
