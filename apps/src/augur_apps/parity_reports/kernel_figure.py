@@ -4,7 +4,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from augur_bench.figure_style import BLUE, GREY, ORANGE, VERMILION, new_axes, new_figure, save
+from augur_bench.figures import BLUE, GREY, ORANGE, VERMILION, new_figure, save
 from augur_proof.kernels import Outcome, Rate
 
 _COLORS = {"float32": BLUE, "bfloat16": ORANGE, "float16": GREY}
@@ -17,8 +17,8 @@ def draw_kernel(
 ) -> None:
     """Write `<name>.svg` and `<name>.png`: a point for each workload, worst last."""
     timed = [rate for _, rate in lines if rate is not None]
-    figure = new_figure(11 if timed else 7, 4.5, title, "each point is a workload")
-    axes = new_axes(figure, 1, 2 if timed else 1)
+    columns = 2 if timed else 1
+    figure, axes = new_figure(title, "each point is a workload", (5.5 * columns, 4.5), 1, columns)
     _draw_errors(axes[0], [outcome for outcome, _ in lines])
     if timed:
         _draw_rates(axes[1], [(o, rate) for o, rate in lines if rate is not None])

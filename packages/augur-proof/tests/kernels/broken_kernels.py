@@ -17,6 +17,7 @@ from augur_model.ops import (
 )
 from augur_proof.kernels.linear import dequantise_int4, dequantise_int8
 from augur_proof.kernels.rms_norm import add_rms_norm
+from augur_proof.kernels.sampling import sampled_token
 
 
 def epsilon_outside_the_root(x, weight, eps):
@@ -443,6 +444,30 @@ def indices_in_32_bits(logits):
     return logits.argmax(-1).int()
 
 
+def one_token_too_many(logits, temperature, top_k, top_p):
+    return sampled_token(logits, temperature, top_k + 1, top_p)
+
+
+def temperature_left_out(logits, _temperature, top_k, top_p):
+    return sampled_token(logits, 1.0, top_k, top_p)
+
+
+def the_token_that_crosses_left_out(logits, temperature, top_k, top_p):
+    return sampled_token(logits, temperature, top_k, top_p - 0.15)
+
+
+def all_kept_equally_likely(logits, _temperature, top_k, _top_p):
+    kept = logits.float().topk(top_k).indices
+    chosen = torch.randint(top_k, (len(kept), 1))
+    return kept.gather(1, chosen)[:, 0]
+
+
+def the_same_each_time(logits, temperature, top_k, top_p):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return sampled_token(logits, temperature, top_k, top_p)
+
+
 BROKEN = {
     "rms_norm": {
         epsilon_outside_the_root: "epsilon is added outside the root",
@@ -528,6 +553,13 @@ BROKEN = {
         maximum_starts_at_zero: "",
         last_token_not_searched: "",
         indices_in_32_bits: "expected",
+    },
+    "sampled_token": {
+        one_token_too_many: "beyond top_k",
+        temperature_left_out: "frequencies",
+        the_token_that_crosses_left_out: "frequencies",
+        all_kept_equally_likely: "",
+        the_same_each_time: "two calls draw the same",
     },
 }
 """Op -> kernel -> what some verdict on it says, of the mistake or of the place."""

@@ -170,6 +170,15 @@ def greedy_by_sorting(logits):
     return logits.float().topk(1).indices[:, 0]
 
 
+def sampled_by_largest_noise(logits, temperature, top_k, top_p):
+    """The largest of the logits with Gumbel's noise added, among those that are kept."""
+    values, places = (logits.float() / temperature).topk(top_k)
+    probabilities = values.softmax(-1)
+    values = values.masked_fill(probabilities.cumsum(-1) - probabilities > top_p, -torch.inf)
+    noise = -torch.empty_like(values).exponential_().log()
+    return places.gather(1, (values + noise).argmax(-1, keepdim=True))[:, 0]
+
+
 RIGHT: dict[str, list] = {
     "rms_norm": [
         norm_in_float64,
@@ -198,4 +207,5 @@ RIGHT: dict[str, list] = {
         attention_with_scaled_queries,
     ],
     "greedy_token": [greedy_by_max, greedy_by_sorting],
+    "sampled_token": [sampled_by_largest_noise],
 }

@@ -72,9 +72,9 @@ def test_where_the_plain_op_overflows_nothing_is_asked() -> None:
 @pytest.mark.parametrize(
     ("dtype", "scaled", "noise"),
     [
-        (torch.float32, 2**-19, 2**-18),
-        (torch.bfloat16, 2**-9, 2**-8),
-        (torch.float16, 2**-12, 2**-11),
+        (torch.float32, 2**-21, 2**-20),
+        (torch.bfloat16, 2**-10, 2**-8),
+        (torch.float16, 2**-13, 2**-10),
     ],
     ids=str,
 )

@@ -1,29 +1,16 @@
 """Every broken kernel is rejected, every right one accepted, in words that name what and where."""
 
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from broken_kernels import BROKEN
+from right_kernels import RIGHT
+from seven_norms import RIGHT_NORMS, WRONG_NORMS
 
 from augur_proof.kernels import NULL_KERNELS, OPS, Op, Outcome, each_outcome, put_on_trial
 from augur_proof.kernels.trial import try_workload
 
-
-def _beside(name: str) -> Any:
-    """A module beside this file; both ways of running the tests import by path."""
-    import sys
-
-    sys.path.insert(0, str(Path(__file__).parent))
-    try:
-        return import_module(name)
-    finally:
-        sys.path.pop(0)
-
-
-BROKEN: dict[str, dict[Any, str]] = _beside("broken_kernels").BROKEN
-RIGHT: dict[str, list[Any]] = _beside("right_kernels").RIGHT
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
 ALL_BROKEN = [(op, kernel, words) for op, some in BROKEN.items() for kernel, words in some.items()]
@@ -87,8 +74,8 @@ def test_a_kernel_that_computes_nothing_is_rejected_on_every_workload(name: str,
 
 
 @pytest.mark.parametrize("null", NULL_KERNELS)
-@pytest.mark.parametrize("name", OPS)
-def test_a_kernel_that_computes_nothing_is_rejected_on_the_first_workloads(
+@pytest.mark.parametrize("name", [name for name in OPS if name != "sampled_token"])
+def test_a_kernel_that_computes_nothing_is_rejected_on_the_smallest_workload(
     name: str, null: str
 ) -> None:
     op = OPS[name]
@@ -103,36 +90,12 @@ def test_there_are_as_many_as_a_proof_needs() -> None:
     assert set(BROKEN) == set(RIGHT) == set(OPS)
 
 
-def _norm(x: Any, weight: Any, eps: float, inside: torch.dtype) -> Any:
-    values = x.to(inside)
-    scale = torch.rsqrt(values.pow(2).mean(-1, keepdim=True) + eps)
-    return weight * (values * scale).to(x.dtype)
-
-
-SEVEN = {
-    "in float64": (lambda x, w, eps: _norm(x, w, eps, torch.float64), True),
-    "weight before rounding": (
-        lambda x, w, eps: torch.nn.functional.rms_norm(x, w.shape, w, eps),
-        True,
-    ),
-    "epsilon outside the root": (
-        lambda x, w, eps: (
-            w * (x.float() / (x.float().pow(2).mean(-1, keepdim=True).sqrt() + eps)).to(x.dtype)
-        ),
-        False,
-    ),
-    "no epsilon": (lambda x, w, _: _norm(x, w, 0.0, torch.float32).nan_to_num(), False),
-    "another epsilon": (lambda x, w, _: _norm(x, w, 1e-5, torch.float32), False),
-    "wholly in bfloat16": (lambda x, w, eps: _norm(x, w, eps, torch.bfloat16), False),
-    "rows past the 64th are zero": (
-        lambda x, w, eps: torch.cat((_norm(x, w, eps, torch.float32)[:, :64], 0 * x[:, 64:]), 1),
-        False,
-    ),
-}
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("which", SEVEN)
-def test_seven_norms_come_out_right_in_every_dtype(which: str, dtype: torch.dtype) -> None:
-    kernel, right = SEVEN[which]
-    assert all(one.held for one in each_outcome(kernel, OPS["rms_norm"], [dtype])) == right
+@pytest.mark.parametrize(
+    "dtype",
+    [pytest.param(one, marks=() if one == torch.bfloat16 else pytest.mark.gate) for one in DTYPES],
+    ids=str,
+)
+@pytest.mark.parametrize("norm", [*RIGHT_NORMS, *WRONG_NORMS])
+def test_seven_norms_come_out_right_in_every_dtype(norm: Any, dtype: torch.dtype) -> None:
+    outcomes = each_outcome(norm, OPS["rms_norm"], [dtype])
+    assert all(one.held for one in outcomes) == (norm in RIGHT_NORMS)

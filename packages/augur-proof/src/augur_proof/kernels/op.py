@@ -69,9 +69,11 @@ class Op:
         name: as `augur_model.Ops` calls it, where it is one of those.
         arguments: in order.
         plain: the plain torch op, whose own error is the measure.
-        expected: the arguments -> each output as it should be.
         draw: a workload and a generator on the CPU -> the arguments, contiguous, on the CPU.
         workloads: dtype -> what the op is tried on.
+        expected: the arguments -> each output as it should be.
+        examine: in its place where the output is drawn at random: the arguments, and the output
+            -> what is wrong and where; None where nothing is.
         due: the arguments -> shape and dtype of each output; as the first argument if left out.
         flops: a workload -> multiplications and additions that it needs at least; 0 where they
             are too few to be a limit.
@@ -83,9 +85,10 @@ class Op:
     name: str
     arguments: tuple[str, ...]
     plain: Kernel
-    expected: Callable[..., tuple[Expected, ...]]
     draw: Callable[[Workload, torch.Generator], tuple[Any, ...]]
     workloads: Callable[[torch.dtype], tuple[Workload, ...]]
+    expected: Callable[..., tuple[Expected, ...]] = lambda *_: ()
+    examine: Callable[[tuple[Any, ...], Tensor], tuple[str, str] | None] | None = None
     due: Callable[..., tuple[Due, ...]] = lambda first, *_: ((first.shape, first.dtype),)
     flops: Callable[[Workload], float] = lambda _: 0.0
     own_operators: frozenset[str] = frozenset()

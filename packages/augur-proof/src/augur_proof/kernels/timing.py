@@ -106,7 +106,9 @@ def _copy_seconds(num_bytes: int, device: torch.device) -> float:
     ways: list[Callable[[], Any]] = [lambda: target.copy_(source)]
     if device.type == "cpu":
         # Pieces that one thread copies, for where waking the others takes longer than the copy.
-        pieces = list(zip(target.split(_ONE_THREAD), source.split(_ONE_THREAD), strict=True))
+        pieces = list(
+            zip(torch.split(target, _ONE_THREAD), torch.split(source, _ONE_THREAD), strict=True)
+        )
         ways.append(lambda: [to.copy_(one) for to, one in pieces])
     return min(_seconds(way, device) for way in ways for _ in range(5))
 

@@ -86,6 +86,9 @@ def judge_outputs(
         inputs: the arguments, unchanged.
         outputs: what the kernel gave, of the right shapes and dtypes.
     """
+    if op.examine is not None:
+        wrong = op.examine(inputs, *outputs)
+        return Outcome(workload, 0, *wrong) if wrong else Outcome(workload)
     given = op.plain(*inputs)
     plain = given if isinstance(given, tuple) else (given,)
     judged = [
@@ -171,6 +174,8 @@ def _followed(op: Op, inputs: tuple[Any, ...], found: Tensor, plain: Tensor) -> 
 
 def looks_like(op: Op, inputs: tuple[Any, ...], found: Tensor) -> str | None:
     """The known mistake that explains the first output, where that is wrong and there is one."""
+    if op.examine is not None:
+        return None
     expected = op.expected(*inputs)[0]
     if expected.equal:
         exact = {name: mistake(*inputs) for name, mistake in op.mistakes.items()}

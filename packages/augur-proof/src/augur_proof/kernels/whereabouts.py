@@ -17,7 +17,7 @@ def whereabouts(wrong: Tensor, axes: tuple[str, ...]) -> str:
         places = touched.nonzero().flatten().tolist()
         part = _part(places, len(touched))
         if part:
-            parts.append(f"{axis} {part}" if not part.startswith("every") else f"{part} {axis}")
+            parts.append(f"{axis} {part}")
     return ", ".join(parts) or "everywhere"
 
 
@@ -32,7 +32,7 @@ def _part(places: list[int], size: int) -> str:
     if count != 1 + (last - first) // step or places != list(range(first, last + 1, step)):
         return f"{first} to {last}, {count} of them" if count < size / 2 else ""
     if step > 1:
-        return f"every {step}th from {first} on"
+        return f"{first}, {first + step} and so on"
     if last == size - 1:
         return f"{first} and on"
     return f"{first} to {last}"
