@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from augur_kernels.triton_arithmetic import rounded
+from augur_kernels.triton_arithmetic import in_float32, narrowed, rounded
 from augur_kernels.triton_inputs import as_rows, check_inputs, check_shape, device_of
 from augur_kernels.triton_rms_norm import norm_tile, normalised
 
@@ -50,6 +50,7 @@ def add_rms_norm(
             ROWS=tile_rows,
             COLUMNS=columns,
             num_warps=warps,
+            enable_fp_fusion=False,
         )
     return normed, summed
 
@@ -69,7 +70,7 @@ def _add_rms_norm(
         residual + row * residual_row + column * residual_column, mask=inside, other=0.0
     )
     scale = tl.load(weight + column * weight_step, mask=column < width, other=0.0)
-    total = rounded(values.to(tl.float32) + added.to(tl.float32), dtype)
-    result = normalised(total, scale.to(tl.float32), width, eps, dtype)
-    tl.store(summed + row * width + column, total.to(dtype), mask=inside)
-    tl.store(normed + row * width + column, result.to(dtype), mask=inside)
+    total = rounded(in_float32(values) + in_float32(added), dtype)
+    result = normalised(total, in_float32(scale), width, eps, dtype)
+    tl.store(summed + row * width + column, narrowed(total, dtype), mask=inside)
+    tl.store(normed + row * width + column, narrowed(result, dtype), mask=inside)

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from augur_kernels.triton_arithmetic import product, rounded
+from augur_kernels.triton_arithmetic import narrowed, product
 from augur_kernels.triton_inputs import device_of
 from augur_kernels.triton_online_softmax import attend_to_tile
 
@@ -51,12 +51,14 @@ def decode_attention(
             CHANNELS=channels,
             num_warps=4,
             num_stages=2,
+            enable_fp_fusion=True,
         )
         _put_together[(batch * kv_heads * rows,)](
             *(partial, largest, total, attended),
             *(kv_heads, rows, query_length, splits, head_dim, *attended.stride()[:3]),
             SPLITS=SPLITS,
             CHANNELS=channels,
+            enable_fp_fusion=True,
         )
     return attended
 
@@ -141,5 +143,5 @@ def _put_together(
     head = (pair % kv_heads) * (rows // query_length) + row // query_length
     target = out + (pair // kv_heads) * out_batch + head * out_head
     dtype: tl.constexpr = out.dtype.element_ty
-    result = rounded(attended / total, dtype).to(dtype)
+    result = narrowed(attended / total, dtype)
     tl.store(target + (row % query_length) * out_step + channel, result, mask=channel < head_dim)

@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from augur_kernels.quantised_format import GROUP
-from augur_kernels.triton_arithmetic import rounded
+from augur_kernels.triton_arithmetic import in_float32, narrowed
 from augur_kernels.triton_inputs import as_rows, check_inputs, check_shape, device_of
 from augur_kernels.triton_quantised_inputs import check_codes, scales_by_group
 
@@ -47,6 +47,7 @@ def int4_linear(x: Tensor, codes: Tensor, scales: Tensor) -> Tensor:
                 *(*rows.stride(), *codes.stride(), *by_group.stride()),
                 OUT=OUT,
                 GROUPS=GROUPS,
+                enable_fp_fusion=True,
             )
     return product.view(*x.shape[:-1], len(codes))
 
@@ -66,8 +67,8 @@ def _int4_linear(
         byte = group[:, None] * 16 + tl.arange(0, 16)[None, :]
         there = (group < groups)[:, None]
         even = x + row * x_row + byte * (2 * x_step)
-        evens = tl.load(even, mask=there, other=0.0).to(tl.float32)
-        odds = tl.load(even + x_step, mask=there, other=0.0).to(tl.float32)
+        evens = in_float32(tl.load(even, mask=there, other=0.0))
+        odds = in_float32(tl.load(even + x_step, mask=there, other=0.0))
         inside = (out[:, None] < out_features) & (group[None, :] < groups)
         pairs = tl.load(
             codes + out[:, None, None] * codes_row + byte[None, :, :] * codes_step,
@@ -83,5 +84,5 @@ def _int4_linear(
         high = ((pairs >> 4) - 8).to(tl.float32)
         of_group = tl.sum(low * evens[None, :, :] + high * odds[None, :, :], axis=2)
         total += tl.sum(of_group * scale, axis=1)
-    result = rounded(total, dtype).to(dtype)
+    result = narrowed(total, dtype)
     tl.store(product + row * out_features + out, result, mask=out < out_features)

@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from augur_kernels.quantised_format import GROUP
-from augur_kernels.triton_arithmetic import rounded
+from augur_kernels.triton_arithmetic import in_float32, narrowed
 from augur_kernels.triton_inputs import as_rows, check_inputs, device_of
 from augur_kernels.triton_quantised_inputs import check_codes, scales_by_group
 
@@ -47,6 +47,7 @@ def int8_linear(x: Tensor, codes: Tensor, scales: Tensor) -> Tensor:
                 *(*rows.stride(), *codes.stride(), *by_group.stride()),
                 OUT=OUT,
                 GROUPS=GROUPS,
+                enable_fp_fusion=True,
             )
     return product.view(*x.shape[:-1], len(codes))
 
@@ -78,7 +79,7 @@ def _int8_linear(
             mask=inside,
             other=0.0,
         )
-        of_group = tl.sum(weights.to(tl.float32) * values.to(tl.float32)[None, :, :], axis=2)
+        of_group = tl.sum(weights.to(tl.float32) * in_float32(values)[None, :, :], axis=2)
         total += tl.sum(of_group * scale, axis=1)
-    result = rounded(total, dtype).to(dtype)
+    result = narrowed(total, dtype)
     tl.store(product + row * out_features + out, result, mask=out < out_features)

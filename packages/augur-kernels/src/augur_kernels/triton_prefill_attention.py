@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from augur_kernels.triton_arithmetic import product, rounded
+from augur_kernels.triton_arithmetic import narrowed, product
 from augur_kernels.triton_inputs import device_of
 from augur_kernels.triton_online_softmax import attend_to_tile
 
@@ -50,6 +50,7 @@ def prefill_attention(
             CHANNELS=max(16, triton.next_power_of_2(head_dim)),
             num_warps=4,
             num_stages=2,
+            enable_fp_fusion=True,
         )
     return attended
 
@@ -98,4 +99,4 @@ def _prefill(
             scores, visible, place[None, :] < key_length, v, largest, total, attended, dtype
         )
     target = out + batch * out_batch + head * out_head + row[:, None] * out_step + channel[None, :]
-    tl.store(target, rounded(attended / total[:, None], dtype).to(dtype), mask=within)
+    tl.store(target, narrowed(attended / total[:, None], dtype), mask=within)

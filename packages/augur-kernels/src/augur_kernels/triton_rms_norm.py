@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from augur_kernels.errors import KernelInputError
-from augur_kernels.triton_arithmetic import inlined, rounded
+from augur_kernels.triton_arithmetic import in_float32, inlined, narrowed, rounded
 from augur_kernels.triton_inputs import as_rows, check_inputs, check_shape, device_of
 
 WIDEST = 65536
@@ -38,6 +38,7 @@ def rms_norm(hidden_states: Tensor, weight: Tensor, eps: float) -> Tensor:
             ROWS=tile_rows,
             COLUMNS=columns,
             num_warps=warps,
+            enable_fp_fusion=False,
         )
     return normed
 
@@ -61,8 +62,8 @@ def _rms_norm(
     inside = (row < rows) & (column < width)
     values = tl.load(x + row * row_step + column * column_step, mask=inside, other=0.0)
     scale = tl.load(weight + column * weight_step, mask=column < width, other=0.0)
-    result = normalised(values.to(tl.float32), scale.to(tl.float32), width, eps, dtype)
-    tl.store(normed + row * width + column, result.to(dtype), mask=inside)
+    result = normalised(in_float32(values), in_float32(scale), width, eps, dtype)
+    tl.store(normed + row * width + column, narrowed(result, dtype), mask=inside)
 
 
 @inlined

@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from augur_kernels.errors import KernelInputError
-from augur_kernels.triton_arithmetic import rounded
+from augur_kernels.triton_arithmetic import in_float32, narrowed, rounded
 from augur_kernels.triton_inputs import check_inputs, check_shape, device_of
 
 TILE = 2048
@@ -45,6 +45,7 @@ def apply_rope(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
             *(num_heads, length, head_dim // 2, *heads.stride(), table_step),
             POSITIONS=positions,
             HALF=half,
+            enable_fp_fusion=False,
         )
     return rotated
 
@@ -64,17 +65,17 @@ def _apply_rope(
 
     x += batch * batch_step + head * head_step
     place = position * position_step + channel * channel_step
-    first = tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
-    second = tl.load(x + place + half * channel_step, mask=inside, other=0.0).to(tl.float32)
+    first = in_float32(tl.load(x + place, mask=inside, other=0.0))
+    second = in_float32(tl.load(x + place + half * channel_step, mask=inside, other=0.0))
 
     angle = batch * table_step + position * (2 * half) + channel
-    cos_first = tl.load(cos + angle, mask=inside, other=0.0).to(tl.float32)
-    sin_first = tl.load(sin + angle, mask=inside, other=0.0).to(tl.float32)
-    cos_second = tl.load(cos + angle + half, mask=inside, other=0.0).to(tl.float32)
-    sin_second = tl.load(sin + angle + half, mask=inside, other=0.0).to(tl.float32)
+    cos_first = in_float32(tl.load(cos + angle, mask=inside, other=0.0))
+    sin_first = in_float32(tl.load(sin + angle, mask=inside, other=0.0))
+    cos_second = in_float32(tl.load(cos + angle + half, mask=inside, other=0.0))
+    sin_second = in_float32(tl.load(sin + angle + half, mask=inside, other=0.0))
 
     turned_first = rounded(first * cos_first, dtype) - rounded(second * sin_first, dtype)
     turned_second = rounded(second * cos_second, dtype) + rounded(first * sin_second, dtype)
     target = rotated + row * length * (2 * half) + position * (2 * half) + channel
-    tl.store(target, rounded(turned_first, dtype).to(dtype), mask=inside)
-    tl.store(target + half, rounded(turned_second, dtype).to(dtype), mask=inside)
+    tl.store(target, narrowed(turned_first, dtype), mask=inside)
+    tl.store(target + half, narrowed(turned_second, dtype), mask=inside)

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from augur_kernels.triton_arithmetic import rounded
+from augur_kernels.triton_arithmetic import in_float32, narrowed, rounded
 from augur_kernels.triton_inputs import as_rows, check_inputs, check_shape, device_of
 
 TILE = 2048
@@ -35,6 +35,7 @@ def swiglu(gate: Tensor, up: Tensor) -> Tensor:
             *(gates, ups, gated, rows, width, *gates.stride(), *ups.stride()),
             ROWS=tile_rows,
             COLUMNS=columns,
+            enable_fp_fusion=False,
         )
     return gated
 
@@ -50,6 +51,6 @@ def _swiglu(
     inside = (row < rows) & (column < width)
     gates = tl.load(gate + row * gate_row + column * gate_column, mask=inside, other=0.0)
     ups = tl.load(up + row * up_row + column * up_column, mask=inside, other=0.0)
-    gates, ups = gates.to(tl.float32), ups.to(tl.float32)
+    gates, ups = in_float32(gates), in_float32(ups)
     silu = rounded(gates / (1.0 + tl.exp(-gates)), dtype)
-    tl.store(gated + row * width + column, rounded(silu * ups, dtype).to(dtype), mask=inside)
+    tl.store(gated + row * width + column, narrowed(silu * ups, dtype), mask=inside)
