@@ -1,13 +1,24 @@
 """Logits to tokens: KV cache, prefill and decode, stopping, sampling."""
 
+from augur_gen.block_pool import BlockPool, BlockTable
 from augur_gen.cache import StaticKVCache
 from augur_gen.errors import ArgumentError, CacheFullError, GenerationError
 from augur_gen.generate import generate
 from augur_gen.generation import Generation, GenerationResult
 from augur_gen.logits_pipeline import process_logits
 from augur_gen.logprobs import TokenLogprobs
+from augur_gen.packed_pass import (
+    PackedForward,
+    PackedPass,
+    packed_forward,
+    packed_forward_by_sequence,
+)
+from augur_gen.padded_batch import generate_batch
+from augur_gen.paged_cache import PagedKVCache
+from augur_gen.request import Request
 from augur_gen.sampling import Sampler, draw, greedy
 from augur_gen.sampling_params import SamplingParams
+from augur_gen.scheduler import Scheduler, StepResult
 from augur_gen.sequence import Constraint, Sequence
 from augur_gen.sequence_sampler import SequenceSampler
 from augur_gen.steps import CachedSteps, Steps, UncachedSteps, decode_step, prefill
@@ -18,6 +29,8 @@ from augur_gen.timing import Stopwatch, Timings
 
 __all__ = [
     "ArgumentError",
+    "BlockPool",
+    "BlockTable",
     "CacheFullError",
     "CachedSteps",
     "Constraint",
@@ -25,11 +38,17 @@ __all__ = [
     "Generation",
     "GenerationError",
     "GenerationResult",
+    "PackedForward",
+    "PackedPass",
+    "PagedKVCache",
+    "Request",
     "Sampler",
     "SamplingParams",
+    "Scheduler",
     "Sequence",
     "SequenceSampler",
     "StaticKVCache",
+    "StepResult",
     "Steps",
     "StopConditions",
     "StopStrings",
@@ -43,7 +62,10 @@ __all__ = [
     "decode_step",
     "draw",
     "generate",
+    "generate_batch",
     "greedy",
+    "packed_forward",
+    "packed_forward_by_sequence",
     "prefill",
     "process_logits",
 ]
