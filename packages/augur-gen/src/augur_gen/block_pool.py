@@ -14,7 +14,7 @@ from augur_model import QwenConfig, QwenForCausalLM
 BLOCK_SIZE = 16
 
 
-@dataclass
+@dataclass(eq=False)
 class BlockTable:
     """Where one sequence's keys and values are.
 
@@ -69,6 +69,7 @@ class BlockPool:
         self.block_size = block_size
         self._index = PrefixIndex()
         self._allocator = BlockAllocator(num_blocks, self._index)
+        self._awaited: set[int] = set()  # published, and not stored yet
 
     @classmethod
     def for_model(
@@ -131,6 +132,8 @@ class BlockPool:
         size = self.block_size
         ends = range(size, len(token_ids) + 1, size)
         found = self._index.find(tuple(token_ids[end - size : end]) for end in ends)
+        if len(found) * size == len(token_ids) and found[-1] in self._awaited:
+            found.pop()  # it would be copied, for the last token, and has nothing to copy yet
         for block in found:
             self._allocator.share(block)
         return BlockTable(found, min(len(found) * size, len(token_ids) - 1), len(found))
@@ -177,7 +180,7 @@ class BlockPool:
     ) -> None:
         """Let others find the blocks that are full once `num_tokens` are stored.
 
-        That may be before they are, by whoever stores them before anyone reads them.
+        That may be before they are, in a pass that is to come: `mark_stored` ends it.
 
         Args:
             table: of the sequence.
@@ -191,12 +194,18 @@ class BlockPool:
             before = table.blocks[table.num_published - 1] if table.num_published else None
             if not self._index.add(block, before, tuple(token_ids(start, start + size))):
                 break  # another block is found for them, and what follows ours is not
+            self._awaited.add(block)
             table.num_published += 1
+
+    def mark_stored(self) -> None:
+        """All that was published is stored by now."""
+        self._awaited.clear()
 
     def clear(self) -> None:
         """All blocks are free, and nothing is found: tables that are in use are of no more use."""
         num_blocks, self._index = self.num_blocks, PrefixIndex()
         self._allocator = BlockAllocator(num_blocks, self._index)
+        self._awaited.clear()
 
     def truncate(self, table: BlockTable, length: int) -> None:
         """Keep the first `length` tokens, and let go of blocks that hold none of them."""

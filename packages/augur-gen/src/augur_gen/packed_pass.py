@@ -4,6 +4,7 @@ import copy
 import dataclasses
 from collections.abc import Callable, Sequence
 from itertools import accumulate
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,6 +27,7 @@ class PackedPass(KVCache):
         counts: tokens that each brings, one at least.
 
     Attributes:
+        tables: as given.
         counts: as given.
         positions: `[1, total]`, of each token in its sequence.
     """
@@ -34,7 +36,7 @@ class PackedPass(KVCache):
         self, pool: BlockPool, tables: Sequence[BlockTable], counts: Sequence[int]
     ) -> None:
         self._pool = pool
-        self._tables = tables
+        self.tables = tables
         self.counts = tuple(counts)
         device, size = pool.keys.device, pool.block_size
         held = torch.tensor([table.length for table in tables])
@@ -86,8 +88,9 @@ class PackedPass(KVCache):
 
     def advance(self, num_tokens: int | Sequence[int]) -> None:  # noqa: ARG002  (all of the pass)
         """Count the tokens of each sequence."""
-        for table, count in zip(self._tables, self.counts, strict=True):
+        for table, count in zip(self.tables, self.counts, strict=True):
             table.length += count
+        self._pool.mark_stored()
 
 
 PackedForward = Callable[[QwenForCausalLM, Sequence[int], PackedPass, Sequence[int]], Tensor]
@@ -131,18 +134,24 @@ def packed_forward_by_sequence(
 
 
 def _ops_by_sequence(ops: Ops, counts: Sequence[int]) -> Ops:
-    """The table with whatever sums over a token's numbers computed for one sequence at a time."""
+    """The table with what is sensitive to its neighbours computed one sequence at a time.
 
-    def apart(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        def computed(tokens: Tensor, *weights: Tensor) -> Tensor:
-            # The head is given one token of each sequence, or as many as there are: then each
-            # sequence has one.
-            total = tokens.shape[1]
+    Sums are, whose order the matrix library chooses by the shape; and the activation is, whose
+    exponential takes another path for the last few numbers of a tensor than for whole vectors.
+    """
+
+    def apart(compute: Callable[..., Tensor], num_inputs: int = 1) -> Callable[..., Tensor]:
+        def computed(*args: Any) -> Tensor:
+            total = args[0].shape[1]
+            # The head is given one token of a sequence, or as many as there are: then each has one.
             sizes = list(counts) if total == sum(counts) else [1] * total or [0]
+            split = [torch.split(tokens, sizes, dim=1) for tokens in args[:num_inputs]]
             # Copies begin where memory is aligned, as a lone run's tensors do.
-            parts = [part.clone() for part in torch.split(tokens, sizes, dim=1)]
-            return torch.cat([compute(part, *weights) for part in parts], dim=1)
+            each = ([part.clone() for part in parts] for parts in zip(*split, strict=True))
+            return torch.cat([compute(*parts, *args[num_inputs:]) for parts in each], dim=1)
 
         return computed
 
-    return dataclasses.replace(ops, linear=apart(ops.linear), rms_norm=apart(ops.rms_norm))
+    return dataclasses.replace(
+        ops, linear=apart(ops.linear), rms_norm=apart(ops.rms_norm), swiglu=apart(ops.swiglu, 2)
+    )
