@@ -185,7 +185,7 @@ def prove(model: QwenForCausalLM, seed: int, num_sequences: int, *, lone=None):
             sampler = SamplingParams(temperature=source.choice((0, 1)), seed=source.randrange(99))
             sequence = Sequence(
                 some_prompt(source, model.config.vocab_size, list(recorders)),
-                StopConditions(source.randint(1, 16), {source.randrange(60)}),
+                StopConditions(source.randint(1, 13), {source.randrange(60)}),
                 sampler=sampler,
                 constraint=recorder,
             )

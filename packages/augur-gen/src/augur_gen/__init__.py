@@ -24,8 +24,9 @@ from augur_gen.sequence_sampler import SequenceSampler
 from augur_gen.steps import CachedSteps, Steps, UncachedSteps, decode_step, prefill
 from augur_gen.stop_strings import StopStrings
 from augur_gen.stopping import FinishReason, StopConditions
-from augur_gen.text_stream import TextResult, TextStream, TokenDecoder
+from augur_gen.text_stream import TextStream
 from augur_gen.timing import Stopwatch, Timings
+from augur_gen.token_text import TextResult, TokenDecoder, TokenText
 
 __all__ = [
     "ArgumentError",
@@ -58,6 +59,7 @@ __all__ = [
     "Timings",
     "TokenDecoder",
     "TokenLogprobs",
+    "TokenText",
     "UncachedSteps",
     "decode_step",
     "draw",
