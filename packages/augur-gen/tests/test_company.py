@@ -151,7 +151,7 @@ def some_prompt(source: random.Random, vocab_size: int, earlier: list[Request]) 
     elif kind < 0.6:
         request = source.choice(earlier[-20:])
         stem = request.token_ids(0, min(request.num_tokens, 32))
-    elif kind < 0.7:
+    elif kind < 0.8:
         prompt = source.choice(earlier[-5:]).sequence.prompt_token_ids
         return prompt[: len(prompt) // BLOCK * BLOCK] or prompt
     most = source.choice((2, 9, 24))
@@ -181,7 +181,7 @@ def prove(model: QwenForCausalLM, seed: int, num_sequences: int, *, lone=None):
     while len(recorders) < num_sequences or scheduler.has_work:
         arrivals = source.choice((0, 0, 1, 3))
         for _ in range(min(arrivals, num_sequences - len(recorders))):
-            recorder = Recorder(source.randint(1, 6) if source.random() < 0.05 else None)
+            recorder = Recorder(source.randint(1, 6) if source.random() < 0.08 else None)
             sampler = SamplingParams(temperature=source.choice((0, 1)), seed=source.randrange(99))
             sequence = Sequence(
                 some_prompt(source, model.config.vocab_size, list(recorders)),

@@ -250,12 +250,14 @@ def test_a_cancelled_one_frees_its_blocks_at_once_and_disturbs_nobody(make_model
     scheduler.cancel(running)
     assert pool.num_in_use == in_use - held
     scheduler.cancel(waiting)
+    scheduler.cancel(running)  # once more is once too often, and nothing happens
     num_tokens = len(running.sequence.token_ids)
-    run(scheduler, pool)
+    ended = [request for result in run(scheduler, pool) for request in result.ended]
+    assert ended[:2] == [running, waiting]
+    assert Counter(ended) == Counter(requests)
     for request in (running, waiting):
         assert request.result().finish_reason == "cancelled"
     assert len(running.sequence.token_ids) == num_tokens
-    scheduler.cancel(running)  # once more is once too often, and nothing happens
     check(model, [request for request in requests if request not in (running, waiting)])
 
 

@@ -7,12 +7,8 @@ from augur_gen.generate import generate
 from augur_gen.generation import Generation, GenerationResult
 from augur_gen.logits_pipeline import process_logits
 from augur_gen.logprobs import TokenLogprobs
-from augur_gen.packed_pass import (
-    PackedForward,
-    PackedPass,
-    packed_forward,
-    packed_forward_by_sequence,
-)
+from augur_gen.packed_forward import PackedForward, packed_forward, packed_forward_by_sequence
+from augur_gen.packed_pass import PackedPass
 from augur_gen.padded_batch import generate_batch
 from augur_gen.paged_cache import PagedKVCache
 from augur_gen.request import Request

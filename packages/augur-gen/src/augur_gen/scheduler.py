@@ -7,7 +7,8 @@ from torch import Tensor
 from augur_gen.block_pool import BlockPool, BlockTable
 from augur_gen.errors import CacheFullError, GenerationError
 from augur_gen.fitting import check_fits_model
-from augur_gen.packed_pass import PackedForward, PackedPass, packed_forward
+from augur_gen.packed_forward import PackedForward, packed_forward
+from augur_gen.packed_pass import PackedPass
 from augur_gen.request import Request
 from augur_gen.sequence import Sequence
 from augur_gen.stopping import FinishReason
@@ -21,7 +22,7 @@ class StepResult:
 
     Attributes:
         tokens: each request that got a token, and the token.
-        ended: requests that ended in this step, or since the last by their `Sequence.finish`.
+        ended: requests that have ended since the last step, whatever ended them.
         fed: each request that was fed, its first token that was, and how many.
         preempted: requests that gave their blocks back, and wait.
     """
@@ -79,6 +80,7 @@ class Scheduler:
         # the last of them waits first.
         self._requests: list[Request] = []
         self._num_running = 0
+        self._ended: list[Request] = []  # and not told yet
 
     @property
     def running(self) -> tuple[Request, ...]:
@@ -92,8 +94,8 @@ class Scheduler:
 
     @property
     def has_work(self) -> bool:
-        """Whether there is a request that has not ended."""
-        return bool(self._requests)
+        """Whether there is a request that has not ended, or whose end no step has told."""
+        return bool(self._requests or self._ended)
 
     def add(self, sequence: Sequence) -> Request:
         """Take a sequence in; it is fed from the next steps on.
@@ -117,13 +119,14 @@ class Scheduler:
         return request
 
     def cancel(self, request: Request) -> None:
-        """End a request now, and free its blocks; nothing happens if it has ended."""
+        """End a request, and free its blocks at once; the next step tells it."""
         self.finish(request, "cancelled")
 
     def finish(self, request: Request, reason: FinishReason) -> None:
-        """End a request now for the caller's reason, a stop string say."""
-        request.sequence.finish(reason)
-        self._leave(request)
+        """As `cancel`, for another reason: a stop string, say. What has ended stays as it is."""
+        if not request.has_ended:
+            request.sequence.finish(reason)
+        self._leave_if_ended(request)
 
     def step(self) -> StepResult:
         """Feed one row, and choose the next token of each sequence whose tokens are all fed.
@@ -134,7 +137,7 @@ class Scheduler:
         """
         result = StepResult()
         try:
-            self._look_at_ends(result)
+            self._look_at_ends()
             counts = self._plan(result)
             if counts:
                 self._feed(counts, result)
@@ -144,13 +147,15 @@ class Scheduler:
                 request.table = BlockTable()
             self._pool.clear()
             raise
+        result.ended.extend(self._ended)
+        self._ended.clear()
         return result
 
-    def _look_at_ends(self, result: StepResult) -> None:
+    def _look_at_ends(self) -> None:
         for request in self.running:
             request.sequence.look_at_time(request.clock.ask())
         for request in list(self._requests):
-            self._leave_if_ended(request, result)
+            self._leave_if_ended(request)
 
     def _plan(self, result: StepResult) -> dict[Request, int]:
         """Who feeds how many tokens. Blocks for them are taken, and can be found from now on."""
@@ -242,16 +247,12 @@ class Scheduler:
         else:
             request.sequence.look_at_time(request.clock.receive())
             result.tokens.append((request, token_id))
-        self._leave_if_ended(request, result)
+        self._leave_if_ended(request)
 
-    def _leave_if_ended(self, request: Request, result: StepResult) -> None:
-        if request.has_ended:
-            self._leave(request)
-            result.ended.append(request)
-
-    def _leave(self, request: Request) -> None:
-        if request in self._requests:
+    def _leave_if_ended(self, request: Request) -> None:
+        if request.has_ended and request in self._requests:
             index = self._requests.index(request)
             self._num_running -= index < self._num_running
             del self._requests[index]
             self._pool.release(request.table)
+            self._ended.append(request)
