@@ -1,6 +1,6 @@
 """Logits to tokens: KV cache, prefill and decode, stopping, sampling."""
 
-from augur_gen.block_pool import BlockPool, BlockTable
+from augur_gen.block_pool import BLOCK_SIZE, BlockPool, BlockTable
 from augur_gen.cache import StaticKVCache
 from augur_gen.errors import ArgumentError, CacheFullError, GenerationError
 from augur_gen.generate import generate
@@ -25,6 +25,7 @@ from augur_gen.timing import Stopwatch, Timings
 from augur_gen.token_text import TextResult, TokenDecoder, TokenText
 
 __all__ = [
+    "BLOCK_SIZE",
     "ArgumentError",
     "BlockPool",
     "BlockTable",

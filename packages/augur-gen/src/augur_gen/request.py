@@ -59,4 +59,5 @@ class Request:
             self.clock.timings(num_fed),
             sequence.sampling,
             None if sequence.logprobs is None else list(sequence.logprobs),
+            self.num_reused_tokens,
         )
