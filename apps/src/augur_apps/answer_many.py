@@ -13,7 +13,6 @@ def answer_many(
     model: str,
     llm: LLM,
     asked: Sequence[AskedText],
-    labels: Sequence[str],
     batch: TextBatch,
     *,
     as_json: bool,
@@ -23,15 +22,14 @@ def answer_many(
     Args:
         model: its name.
         llm: model and tokenizer.
-        asked: the texts.
-        labels: what each is called on stderr.
+        asked: the prompts, with as many samples each.
         batch: of them, not begun.
         as_json: print an object with the figures of each in place of its text.
 
     Raises:
         SystemExit: some have no answer, or Ctrl-C came; what there was by then is printed.
     """
-    turns = _Turns(model, llm, asked, labels, as_json)
+    turns = _Turns(model, llm, asked, as_json)
     status = 0
     try:
         for step in batch:
@@ -39,8 +37,7 @@ def answer_many(
     except KeyboardInterrupt:
         turns.take({}, batch.unfinished())
         status = EXIT_INTERRUPTED
-    line = batch_line(batch.figures)
-    stderr.print(f"{len(asked)} texts: {line}", style="dim", markup=False)
+    stderr.print(f"together: {batch_line(batch.figures)}", style="dim", markup=False)
     if status or turns.num_errors:
         raise SystemExit(status or EXIT_FAILURE)
 
@@ -48,16 +45,8 @@ def answer_many(
 class _Turns:
     """What is printed so far, and what waits."""
 
-    def __init__(
-        self,
-        model: str,
-        llm: LLM,
-        asked: Sequence[AskedText],
-        labels: Sequence[str],
-        as_json: bool,
-    ) -> None:
-        self._model, self._llm, self._asked, self._labels = model, llm, asked, labels
-        self._as_json = as_json
+    def __init__(self, model: str, llm: LLM, asked: Sequence[AskedText], as_json: bool) -> None:
+        self._model, self._llm, self._asked, self._as_json = model, llm, asked, as_json
         self._texts: dict[int, str] = {}
         self._ended: dict[int, TextResult | Exception] = {}
         self._place = 0  # whose turn it is
@@ -75,12 +64,13 @@ class _Turns:
             if result is None:
                 return
             self._end(result)
+            del self._ended[self._place]
             self._texts.pop(self._place, None)
             self._place, self._num_printed = self._place + 1, None
 
     def _print(self, whole: str | None) -> None:
         if self._num_printed is None:
-            stderr.print(self._labels[self._place], style="bold", markup=False)
+            stderr.print(self._label(), style="bold", markup=False)
         text = self._texts.get(self._place, "") if whole is None else whole
         if not self._as_json:
             sys.stdout.write(text[self._num_printed or 0 :])
@@ -94,8 +84,19 @@ class _Turns:
             if not isinstance(result, GenerationError):
                 raise result
             self.num_errors += 1
-            say_error(f"{self._labels[self._place]}: {told(result)}")
+            say_error(f"{self._label()}: {told(result)}")
             return
-        asked = self._asked[self._place]
+        asked = self._asked[self._place // self._asked[0].num_samples]
         token_ids, most = list(asked.token_ids), asked.options.max_new_tokens
         tell_figures(figures_of(self._model, self._llm, token_ids, result, most), self._as_json)
+
+    def _label(self) -> str:
+        """What the text is called whose turn it is: "prompt 2 of 3, sample 1 of 2"."""
+        num_samples = self._asked[0].num_samples
+        prompt, sample = divmod(self._place, num_samples)
+        words = []
+        if len(self._asked) > 1:
+            words.append(f"prompt {prompt + 1} of {len(self._asked)}")
+        if num_samples > 1:
+            words.append(f"sample {sample + 1} of {num_samples}")
+        return ", ".join(words)

@@ -207,13 +207,11 @@ def _answer_many(
     from augur_apps.answer_many import answer_many  # noqa: PLC0415
     from augur_weights import DEFAULT_MODEL  # noqa: PLC0415
 
-    num_samples = values["num_samples"]
-    asked = llm.ask(texts_in, options, num_samples, first_number=1, **_of_template(values))
-    batch = TextBatch(llm, asked, limits, prefill_chunk=values["prefill_chunk"] or PREFILL_CHUNK)
-    labels = _labels(len(texts_in), num_samples)
-    answer_many(
-        values["model"] or DEFAULT_MODEL, llm, asked, labels, batch, as_json=values["as_json"]
+    asked = llm.ask(
+        texts_in, options, values["num_samples"], first_number=1, **_of_template(values)
     )
+    batch = TextBatch(llm, asked, limits, prefill_chunk=values["prefill_chunk"] or PREFILL_CHUNK)
+    answer_many(values["model"] or DEFAULT_MODEL, llm, asked, batch, as_json=values["as_json"])
 
 
 def _of_template(values: dict[str, Any]) -> dict[str, Any]:
@@ -245,19 +243,6 @@ def _same_samples(num_samples: int) -> Exception:
         "above 0, or leave {n} out",
         num_samples,
     )
-
-
-def _labels(num_prompts: int, num_samples: int) -> list[str]:
-    """What each text is called: "prompt 2 of 3, sample 1 of 2", or what there is of it to say."""
-
-    def of(word: str, number: int, total: int) -> list[str]:
-        return [f"{word} {number + 1} of {total}"] if total > 1 else []
-
-    return [
-        ", ".join(of("prompt", prompt, num_prompts) + of("sample", sample, num_samples))
-        for prompt in range(num_prompts)
-        for sample in range(num_samples)
-    ]
 
 
 def _read_prompts(prompts: list[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
+from operator import itemgetter
 
 from augur.errors import OptionError
 from augur.free_memory import free_memory_bytes, require_memory
@@ -61,36 +62,41 @@ class BatchLimits:
         """`batch_tokens`, decided."""
         return self.batch_tokens or max(BATCH_TOKENS, self.max_running)
 
-    def make_pool(self, model: QwenForCausalLM, needed: Sequence[tuple[int, str]]) -> BlockPool:
+    def make_pool(
+        self, model: QwenForCausalLM, needed: Sequence[tuple[int, int, str]]
+    ) -> BlockPool:
         """Blocks for texts; each of them fits in alone.
 
         Args:
             model: that generates them.
-            needed: for each text the tokens it stores at most, and its name for messages.
+            needed: tokens that a text stores at most, how many such texts, and a name for messages.
 
         Raises:
             OptionError: the largest does not fit into `cache_memory`.
             NoRoomError: the device has too little memory free.
         """
         block_bytes = BlockPool.block_bytes(model.config, model.dtype)
-        blocks = sorted((-(-tokens // BLOCK_SIZE) or 1 for tokens, _ in needed), reverse=True)
-        largest, name = max(needed)
+        most_tokens, _, name = max(needed, key=itemgetter(0))
+        largest = _blocks_for(most_tokens)
         if self.cache_memory is None:
+            num_blocks, left = 0, self.max_running
+            for tokens, count, _ in sorted(needed, reverse=True):
+                num_blocks += _blocks_for(tokens) * min(count, left)
+                left -= min(count, left)
             free = free_memory_bytes(model.device)
-            num_blocks = sum(blocks[: self.max_running])
             if free is not None:
                 # The other half is for the forward passes, and for whoever else is on the machine.
-                num_blocks = max(blocks[0], min(num_blocks, free // 2 // block_bytes))
+                num_blocks = max(largest, min(num_blocks, free // 2 // block_bytes))
         else:
             num_blocks = self.cache_memory // block_bytes
-            if num_blocks < blocks[0]:
+            if num_blocks < largest:
                 raise OptionError(
                     "%s: prompt and answer may take %d tokens, whose keys and values need %d "
                     "bytes; {cache_memory} is %d. Give more, shorten the prompt, or ask for fewer "
                     "tokens",
                     name,
-                    largest,
-                    blocks[0] * block_bytes,
+                    most_tokens,
+                    largest * block_bytes,
                     self.cache_memory,
                 )
         require_memory(
@@ -101,3 +107,7 @@ class BatchLimits:
             "{dtype} of fewer bytes",
         )
         return BlockPool(model.config, num_blocks, dtype=model.dtype, device=model.device)
+
+
+def _blocks_for(num_tokens: int) -> int:
+    return max(1, -(-num_tokens // BLOCK_SIZE))

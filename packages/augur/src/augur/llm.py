@@ -223,18 +223,21 @@ class LLM:
                 encoded.append(self.encode(prompt, system=system, thinking=thinking, raw=raw))
                 if not 0 < len(encoded[-1]) <= limit:
                     raise PromptError(
-                        "it has %d tokens, expected 1 to %d, to leave room for {max_new_tokens}",
+                        "it has %d tokens, expected 1 to %d, to leave room for {max_new_tokens} in "
+                        "the model's %d positions",
                         len(encoded[-1]),
                         limit,
+                        self.model.config.num_positions,
                     )
             except PromptError as error:
                 raise type(error)(f"prompt {number}: {error.template}", *error.values) from error
-        samples = options.samples(len(encoded) * num_samples)
-        return [
-            AskedText(f"prompt {number}", token_ids, next(samples))
-            for number, token_ids in enumerate(encoded, start=first_number)
-            for _ in range(num_samples)
-        ]
+        seeded = options.seeded()
+        asked = []
+        for place, token_ids in enumerate(encoded):
+            # Seeds count up through the samples of each prompt.
+            (how,) = seeded.samples(1, first=place * num_samples)
+            asked.append(AskedText(f"prompt {first_number + place}", token_ids, how, num_samples))
+        return asked
 
     def conversation(
         self,

@@ -33,11 +33,13 @@ class AskedText:
         name: which of the prompts it is, for messages.
         token_ids: of the prompt.
         options: how to continue it.
+        num_samples: texts for it, with seeds that count up.
     """
 
     name: str
     token_ids: collections.abc.Sequence[int]
     options: GenerationOptions
+    num_samples: int = 1
 
     @property
     def num_tokens(self) -> int:
@@ -95,8 +97,9 @@ class BatchFigures:
 class TextBatch(Iterator[BatchStep]):
     """Texts for many prompts, a step at a time; nothing is computed before one is asked for.
 
-    Texts are begun in their order, and end when they end. What cannot be answered, or fails midway,
-    ends with an error of its own and leaves the others as they are.
+    Places count through the prompts, and through the samples of each. Texts are begun in this
+    order, and end when they end. What cannot be answered, or fails midway, ends with an error of
+    its own and leaves the others as they are.
 
     Args:
         llm: model and tokenizer.
@@ -120,13 +123,18 @@ class TextBatch(Iterator[BatchStep]):
         prefill_chunk: int,
     ) -> None:
         self._llm = llm
-        self._asked = asked
+        self._left = ((one, how) for one in asked for how in one.options.samples(one.num_samples))
+        self._total = sum(one.num_samples for one in asked)
         self._streams: dict[int, TextStream] = {}
         self._texts: dict[Request, tuple[int, TokenText]] = {}
-        self.figures = BatchFigures(num_waiting=len(asked))
+        self.figures = BatchFigures(num_waiting=self._total)
         positions = llm.model.config.num_positions
         # What is longer is refused when its turn comes, and needs no room.
-        sizes = [(one.num_tokens - 1, one.name) for one in asked if one.num_tokens <= positions]
+        sizes = [
+            (one.num_tokens - 1, one.num_samples, one.name)
+            for one in asked
+            if one.num_tokens <= positions
+        ]
         if limits.max_running == 1 or not sizes:
             self._steps = self._one_by_one(prefill_chunk)
         else:
@@ -153,14 +161,12 @@ class TextBatch(Iterator[BatchStep]):
 
     def _one_by_one(self, prefill_chunk: int) -> Iterator[BatchStep]:
         figures = self.figures
-        for place, asked in enumerate(self._asked):
-            figures.num_running, figures.num_waiting = 1, len(self._asked) - place - 1
+        for place, (asked, options) in enumerate(self._left):
+            figures.num_running, figures.num_waiting = 1, self._total - place - 1
             before = figures.num_new_tokens
             ended: TextResult | Exception
             try:
-                stream = self._llm.generate(
-                    asked.token_ids, asked.options, chunk_size=prefill_chunk
-                )
+                stream = self._llm.generate(asked.token_ids, options, chunk_size=prefill_chunk)
                 self._streams[place] = stream
                 for piece in stream:
                     figures.num_new_tokens = before + len(stream.result().token_ids)
@@ -184,27 +190,28 @@ class TextBatch(Iterator[BatchStep]):
             max_running=limits.max_running,
             max_step_tokens=limits.max_step_tokens,
         )
+        most_admitted = min(limits.max_running, pool.num_blocks)
         figures, num_added = self.figures, 0
         figures.num_blocks, figures.cache_bytes = pool.num_blocks, pool.num_bytes
-        while num_added < len(self._asked) or scheduler.has_work:
+        while num_added < self._total or scheduler.has_work:
             step = BatchStep()
-            # No more than may be admitted next: the scheduler looks at all of them in every step.
-            while len(scheduler.waiting) < limits.max_running and num_added < len(self._asked):
+            # No more than could be admitted: the scheduler looks at all of them in every step.
+            while len(scheduler.waiting) < most_admitted and num_added < self._total:
                 try:
-                    self._add(scheduler, num_added)
+                    self._add(scheduler, num_added, *next(self._left))
                 except GenerationError as error:
                     step.ended[num_added] = error
                 num_added += 1
             if scheduler.has_work:
                 self._take(scheduler, step)
             figures.num_running = len(scheduler.running)
-            figures.num_waiting = len(scheduler.waiting) + len(self._asked) - num_added
+            figures.num_waiting = len(scheduler.waiting) + self._total - num_added
             figures.num_blocks_in_use = pool.num_in_use
             yield step
 
-    def _add(self, scheduler: Scheduler, place: int) -> None:
-        asked = self._asked[place]
-        options = asked.options
+    def _add(
+        self, scheduler: Scheduler, place: int, asked: AskedText, options: GenerationOptions
+    ) -> None:
         sequence = Sequence(
             asked.token_ids,
             options.stop_conditions(self._llm.eos_token_ids),
@@ -233,5 +240,5 @@ class TextBatch(Iterator[BatchStep]):
             if piece:
                 step.pieces[place] = step.pieces.get(place, "") + piece
             step.ended[place] = request.error or text.result(request.result())
-            figures.num_prompt_tokens += len(self._asked[place].token_ids)
+            figures.num_prompt_tokens += len(request.sequence.prompt_token_ids)
             figures.num_reused_tokens += request.num_reused_tokens
