@@ -1,4 +1,4 @@
-"""The ten reference prompts on the real model, all together: each gives the tokens it gives alone."""
+"""The ten reference prompts on the real model, all together, each with its tokens alone."""
 
 import gc
 from pathlib import Path
