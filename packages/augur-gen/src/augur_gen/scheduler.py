@@ -39,10 +39,10 @@ class Scheduler:
 
     Each step is one forward pass over a row without padding. First every running sequence that
     decodes feeds its token; what is left of the step's tokens goes to prompts, in chunks, first
-    come first served. A sequence is admitted when there are blocks for all it has to feed. When a
-    running one finds no block for its next token, the one that was admitted last gives its blocks
-    back and waits, first in the line; its tokens are kept, and computed anew. The same calls give
-    the same steps.
+    come first served. A sequence is admitted when there are blocks for all it has to feed, and one
+    to spare for each that runs. When a running one finds no block for its next token, the one that
+    was admitted last gives its blocks back and waits, first in the line; its tokens are kept, and
+    computed anew. The same calls give the same steps.
 
     Args:
         model: the network.
@@ -194,9 +194,11 @@ class Scheduler:
         return False
 
     def _admit(self, request: Request) -> bool:
-        """Let the first that waits run, if the blocks suffice that no running prompt will need."""
+        """Let the first that waits run, if those that run leave enough blocks."""
         pool = self._pool
-        promised = sum(pool.blocks_needed(r.table, r.num_to_feed) for r in self.running)
+        # What their prompts lack, and the block that each will want next: else whoever is admitted
+        # last is often the one that has to wait again.
+        promised = sum(1 + pool.blocks_needed(r.table, r.num_to_feed) for r in self.running)
         request.table = pool.reuse(request.token_ids(0, request.num_tokens))
 
         def is_too_large() -> bool:
