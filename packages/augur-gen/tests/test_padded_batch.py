@@ -1,5 +1,6 @@
 """Padded batches: every row gets what it gets alone, and leaves when it has ended."""
 
+import dataclasses
 import random
 
 import pytest
@@ -15,7 +16,7 @@ from augur_gen import (
     generate,
     generate_batch,
 )
-from augur_model import EAGER, SDPA
+from augur_model import EAGER, SDPA, QwenForCausalLM
 
 LENGTHS = (1, 19, 7, 40, 2)
 MOST = (9, 1, 4, 9, 2)
@@ -48,6 +49,37 @@ def test_each_row_has_its_own_prompt_stops_and_seed(make_model, prompts, ops, ch
         assert sequence.token_ids == [step[row] for step in steps if row in step]
         assert sequence.finish_reason == "length"
     assert [len(step) for step in steps] == [5, 4, 3, 3, 2, 2, 2, 2, 2]
+
+
+def finite(ops):
+    """A table that lets no number out that is none."""
+
+    def checked(compute):
+        def computed(*args):
+            result = compute(*args)
+            assert result.isfinite().all(), compute.__name__
+            return result
+
+        return computed
+
+    entries = {entry.name: checked(getattr(ops, entry.name)) for entry in dataclasses.fields(ops)}
+    return dataclasses.replace(ops, **entries)
+
+
+@each_ops
+@pytest.mark.parametrize("windows", [(), (None, 5)], ids=str)
+def test_one_token_beside_nine_hundred_makes_no_nan_in_any_layer(config, ops, windows):
+    longer = dataclasses.replace(config, max_position_embeddings=904, attention_windows=windows)
+    model = QwenForCausalLM(longer, finite(ops))
+    generator = torch.Generator().manual_seed(0)
+    for name, parameter in model.named_parameters():
+        parameter.normal_(1.0 if "norm" in name else 0.0, 0.2, generator=generator)
+    source = random.Random(4)
+    prompts = [[source.randrange(61) for _ in range(length)] for length in (1, 900, 3)]
+    sequences = [Sequence(prompt, StopConditions(4)) for prompt in prompts]
+    run(model, sequences)
+    for sequence, prompt in zip(sequences, prompts, strict=True):
+        assert sequence.token_ids == generate(model, prompt, StopConditions(4)).run().token_ids
 
 
 def test_a_row_that_has_ended_is_not_computed_any_more(model, prompts, monkeypatch):

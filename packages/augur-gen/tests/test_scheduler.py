@@ -21,6 +21,7 @@ from augur_gen import (
     Stopwatch,
     generate,
     packed_forward,
+    packed_forward_by_sequence,
 )
 from augur_model import EAGER, SDPA, QwenForCausalLM
 
@@ -128,6 +129,52 @@ def test_a_seed_gives_the_tokens_in_company_that_it_gives_alone(model):
     for request, prompt, one in zip(requests, prompts, params, strict=True):
         assert request.sequence.token_ids == alone(model, prompt, sampler=one)
         assert request.result().sampling == one
+
+
+class OddTokens:
+    """A grammar that allows odd tokens, and the end."""
+
+    def mask(self, logits: Tensor) -> Tensor:
+        logits[:, 2::2] = -torch.inf
+        return logits
+
+    def accept(self, token_id: int) -> None:
+        assert token_id % 2 or token_id == 0
+
+
+def test_penalties_logprobs_constraints_and_stops_are_each_ones_own(model):
+    """To the bit, with the sums of a sequence alone, and each prompt in one chunk."""
+    asked = [
+        SamplingParams(temperature=0, repetition_penalty=1.5, logprobs=2),
+        SamplingParams(temperature=1, presence_penalty=0.7, frequency_penalty=0.3, seed=1),
+        SamplingParams(temperature=0.8, top_k=9, seed=2, logprobs=0),
+        SamplingParams(temperature=1.2, top_p=0.8, min_p=0.01, seed=3, logit_bias={7: 2.0}),
+        SamplingParams(temperature=0, logprobs=5),
+    ]
+    prompts = some_prompts((9, 1, 17, 4, 30))
+    stops = [StopConditions(12, {0, 9, place}, min_new_tokens=place) for place in range(5)]
+
+    def constraint(place: int) -> OddTokens | None:
+        return OddTokens() if place % 2 else None
+
+    scheduler, pool = begin(
+        model, max_running=5, max_step_tokens=99, forward=packed_forward_by_sequence
+    )
+    requests = [
+        scheduler.add(
+            Sequence(prompts[place], stops[place], sampler=one, constraint=constraint(place))
+        )
+        for place, one in enumerate(asked)
+    ]
+    run(scheduler, pool)
+    for place, (request, one) in enumerate(zip(requests, asked, strict=True)):
+        expected = generate(
+            model, prompts[place], stops[place], sampler=one, constraint=constraint(place)
+        ).run()
+        found = request.result()
+        assert (found.token_ids, found.finish_reason) == (expected.token_ids, expected.finish_reason)
+        assert (found.logprobs, found.sampling) == (expected.logprobs, expected.sampling)
+        assert (found.logprobs is None) == (one.logprobs is None)
 
 
 def test_the_same_submissions_give_the_same_schedule(model):
@@ -262,14 +309,19 @@ def test_a_cancelled_one_frees_its_blocks_at_once_and_disturbs_nobody(make_model
 
 
 def test_a_sequence_that_is_ended_from_elsewhere_leaves_in_the_next_step(model):
-    scheduler, pool = begin(model)
-    one, other = (scheduler.add(Sequence(p, StopConditions(9))) for p in some_prompts((5, 6)))
+    scheduler, pool = begin(model, max_running=2)
+    one, other, late, last = (
+        scheduler.add(Sequence(p, StopConditions(9))) for p in some_prompts((5, 6, 12, 3))
+    )
     step(scheduler, pool)
+    late.sequence.finish("stop")
+    assert step(scheduler, pool).ended == []  # its turn has not come
     one.sequence.finish("stop")
-    assert step(scheduler, pool).ended == [one]
-    assert scheduler.running == (other,)
+    assert step(scheduler, pool).ended == [one, late]
+    assert scheduler.running == (other, last)
+    assert late.sequence.token_ids == []
     run(scheduler, pool)
-    check(model, [other])
+    check(model, [other, last])
 
 
 def raising(_logits: Tensor) -> Tensor:
@@ -350,6 +402,30 @@ def test_after_a_forward_pass_that_broke_off_all_go_on_with_the_tokens_they_have
         assert (scheduler.running, len(scheduler.waiting)) == ((), len(requests))
         assert [request.sequence.token_ids for request in requests] == before
     run(scheduler, pool)
+    check(model, requests)
+
+
+def test_tokens_of_a_step_that_was_interrupted_are_told_by_the_next(model):
+    interrupts = iter((False, False, True))
+
+    def interrupted(logits: Tensor) -> Tensor:
+        if next(interrupts, False):
+            raise KeyboardInterrupt
+        return logits.argmax(-1)
+
+    scheduler, pool = begin(model)
+    samplers = ({}, {"sampler": interrupted}, {})
+    requests = [
+        scheduler.add(Sequence(prompt, StopConditions(4), **sampler))
+        for prompt, sampler in zip(some_prompts((5, 6, 7)), samplers, strict=True)
+    ]
+    told = step(scheduler, pool).tokens + step(scheduler, pool).tokens
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.step()
+    for result in run(scheduler, pool):
+        told += result.tokens
+    for request in requests:
+        assert [token for owner, token in told if owner is request] == request.sequence.token_ids
     check(model, requests)
 
 

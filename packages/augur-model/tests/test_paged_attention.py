@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from augur_model import EAGER, EAGER_F32, SDPA
 from augur_model.ops import Pages
@@ -11,7 +12,10 @@ from augur_model.ops.window import attention_within_window
 HEADS = {"one": (1, 1), "each its own": (4, 4), "shared by two": (4, 2), "by all": (6, 1)}
 BLOCK, HEAD_DIM, SCALE = 4, 8, 0.3
 # Tokens in this pass and in all: ends within a block, at one, and one token to either side.
-SEQUENCES = ((1, 1), (1, 4), (3, 5), (1, 21), (7, 7), (1, 3), (2, 19), (1, 16), (8, 8))
+SEQUENCES = (
+    *((1, 1), (1, 4), (3, 5), (1, 21), (7, 7), (1, 3), (2, 19), (1, 16), (8, 8)),
+    *((1, 130), (1, 40), (1, 64), (1, 31), (2, 65)),
+)
 
 
 def paged(heads: tuple[int, int], dtype: torch.dtype, hidden: float = 0.0):
@@ -82,6 +86,26 @@ def test_blocks_of_others_are_not_looked_at(ops, window):
     start = sum(pages.counts[:3])
     assert found[:, :, start].isfinite().all()
     assert not found[:, :, :start].isfinite().any()
+
+
+def test_a_long_sequence_beside_short_ones_gathers_twice_its_keys_at_most(monkeypatch):
+    gathered = []
+    fused = functional.scaled_dot_product_attention
+
+    def counted(query, key, *args, **options):
+        gathered.append(key.shape[0] * key.shape[2])
+        return fused(query, key, *args, **options)
+
+    monkeypatch.setattr(functional, "scaled_dot_product_attention", counted)
+    lengths = (4000, *(40,) * 20)
+    needed = [-(-length // BLOCK) for length in lengths]
+    blocks = torch.randn(sum(needed), BLOCK, 1, HEAD_DIM)
+    tables = [list(range(count)) + [0] * (needed[0] - count) for count in needed]
+    pages = Pages((1,) * 21, lengths, torch.tensor(tables))
+    query = torch.randn(1, 1, 21, HEAD_DIM)
+    SDPA.paged_attention(query, blocks, blocks, pages, SCALE, None, SDPA.attention)
+    assert len(gathered) == 2
+    assert sum(gathered) <= 2 * sum(lengths)
 
 
 def test_a_fused_call_with_a_place_off_is_found(assert_op_close):

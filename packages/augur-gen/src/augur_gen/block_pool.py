@@ -169,11 +169,12 @@ class BlockPool:
                 memory[:, new] = memory[:, old]
             table.blocks[last], table.num_published = new, last
             self._allocator.release(old)
-        while len(table.blocks) < self.blocks_for(table.length + num_tokens):
-            block = self._allocator.take()
+        missing = self.blocks_for(table.length + num_tokens) - len(table.blocks)
+        taken = [self._allocator.take() for _ in range(missing)]
+        if taken:
             for memory in (self.keys, self.values):
-                memory[:, block] = 0
-            table.blocks.append(block)
+                memory[:, taken] = 0
+        table.blocks += taken
 
     def publish(
         self, table: BlockTable, num_tokens: int, token_ids: Callable[[int, int], list[int]]

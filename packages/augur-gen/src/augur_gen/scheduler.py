@@ -22,7 +22,8 @@ class StepResult:
 
     Attributes:
         tokens: each request that got a token, and the token.
-        ended: requests that have ended since the last step, whatever ended them.
+        ended: requests that have ended since the last step, whatever ended them. One that waits and
+            is not ended by the scheduler is told when its turn comes.
         fed: each request that was fed, its first token that was, and how many.
         preempted: requests that gave their blocks back, and wait.
     """
@@ -38,10 +39,10 @@ class Scheduler:
 
     Each step is one forward pass over a row without padding. First every running sequence that
     decodes feeds its token; what is left of the step's tokens goes to prompts, in chunks, first
-    come first served. A sequence is admitted when there are blocks for all it has to feed. When a
-    running one finds no block for its next token, the one that was admitted last gives its blocks
-    back and waits, first in the line; its tokens are kept, and computed anew. The same calls give
-    the same steps.
+    come first served. A sequence is admitted when there are blocks for all it has to feed, and one
+    to spare for each that runs. When a running one finds no block for its next token, the one that
+    was admitted last gives its blocks back and waits, first in the line; its tokens are kept, and
+    computed anew. The same calls give the same steps.
 
     Args:
         model: the network.
@@ -80,7 +81,7 @@ class Scheduler:
         # the last of them waits first.
         self._requests: list[Request] = []
         self._num_running = 0
-        self._ended: list[Request] = []  # and not told yet
+        self._news = StepResult()  # and what it holds is not told yet
 
     @property
     def running(self) -> tuple[Request, ...]:
@@ -95,7 +96,7 @@ class Scheduler:
     @property
     def has_work(self) -> bool:
         """Whether there is a request that has not ended, or whose end no step has told."""
-        return bool(self._requests or self._ended)
+        return bool(self._requests or self._news.ended)
 
     def add(self, sequence: Sequence) -> Request:
         """Take a sequence in; it is fed from the next steps on.
@@ -133,47 +134,45 @@ class Scheduler:
 
         What a sampler or a constraint raises ends its own request. Where the forward pass breaks
         off, or an interrupt comes, it is raised, and all requests wait again with the tokens they
-        have: what the blocks hold is not known any more.
+        have: what the blocks hold is not known any more. What there was to tell is told by the next
+        step.
         """
-        result = StepResult()
         try:
-            self._look_at_ends()
-            counts = self._plan(result)
+            for request in self.running:
+                request.sequence.look_at_time(request.clock.ask())
+                self._leave_if_ended(request)
+            counts = self._plan()
             if counts:
-                self._feed(counts, result)
+                self._feed(counts)
         except BaseException:
             self._num_running = 0
             for request in self._requests:
                 request.table = BlockTable()
             self._pool.clear()
             raise
-        result.ended.extend(self._ended)
-        self._ended.clear()
-        return result
+        told, self._news = self._news, StepResult()
+        return told
 
-    def _look_at_ends(self) -> None:
-        for request in self.running:
-            request.sequence.look_at_time(request.clock.ask())
-        for request in list(self._requests):
-            self._leave_if_ended(request)
-
-    def _plan(self, result: StepResult) -> dict[Request, int]:
+    def _plan(self) -> dict[Request, int]:
         """Who feeds how many tokens. Blocks for them are taken, and can be found from now on."""
         counts: dict[Request, int] = {}
         left = self._max_step_tokens
         # Sorting is stable: those that decode first, and each kind in the order of coming.
         for request in sorted(self.running, key=lambda request: request.num_to_feed > 1):
             count = min(request.num_to_feed, left)
-            if count and self._has_room(request, count, result):
+            if count and self._has_room(request, count):
                 self._pool.grow(request.table, count)
                 counts[request] = count
                 left -= count
-        for request in result.preempted:
-            left += counts.pop(request, 0)
+        for request in counts.keys() - self.running:
+            left += counts.pop(request)
         for request, count in counts.items():
             self._publish(request, count)
         while left and self._num_running < min(self._max_running, len(self._requests)):
             request = self._requests[self._num_running]
+            if request.has_ended:
+                self._leave_if_ended(request)
+                continue
             if not self._admit(request):
                 break  # whoever came later waits, too, however small
             counts[request] = count = min(request.num_to_feed, left)
@@ -182,23 +181,24 @@ class Scheduler:
             left -= count
         return counts
 
-    def _has_room(self, request: Request, count: int, result: StepResult) -> bool:
+    def _has_room(self, request: Request, count: int) -> bool:
         """Have the last admitted wait until there are blocks; False where `request` is of them."""
-        while (
-            request not in result.preempted
-            and self._pool.blocks_needed(request.table, count) > self._pool.num_available
-        ):
+        while request in self.running:
+            if self._pool.blocks_needed(request.table, count) <= self._pool.num_available:
+                return True
             self._num_running -= 1
             last = self._requests[self._num_running]
             self._pool.release(last.table)
             last.num_preemptions += 1
-            result.preempted.append(last)
-        return request not in result.preempted
+            self._news.preempted.append(last)
+        return False
 
     def _admit(self, request: Request) -> bool:
-        """Let the first that waits run, if the blocks suffice that no running prompt will need."""
+        """Let the first that waits run, if those that run leave enough blocks."""
         pool = self._pool
-        promised = sum(pool.blocks_needed(r.table, r.num_to_feed) for r in self.running)
+        # What their prompts lack, and the block that each will want next: else whoever is admitted
+        # last is often the one that has to wait again.
+        promised = sum(1 + pool.blocks_needed(r.table, r.num_to_feed) for r in self.running)
         request.table = pool.reuse(request.token_ids(0, request.num_tokens))
 
         def is_too_large() -> bool:
@@ -210,7 +210,7 @@ class Scheduler:
         if is_too_large():
             pool.release(request.table)
             return False
-        if not request.num_preemptions:
+        if not (request.num_preemptions or request.sequence.token_ids):
             request.num_reused_tokens = request.table.length
         request.clock.ask()
         self._num_running += 1
@@ -222,22 +222,24 @@ class Scheduler:
         num_tokens = request.table.length + count
         self._pool.publish(request.table, num_tokens, request.token_ids)
 
-    def _feed(self, counts: dict[Request, int], result: StepResult) -> None:
+    def _feed(self, counts: dict[Request, int]) -> None:
         token_ids: list[int] = []
+        fed: list[tuple[Request, int, int]] = []
         complete: dict[Request, int] = {}  # and the places of their last tokens
         for request, count in counts.items():
             start = request.table.length
             token_ids += request.token_ids(start, start + count)
             if count == request.num_to_feed:
                 complete[request] = len(token_ids) - 1
-            result.fed.append((request, start, count))
+            fed.append((request, start, count))
         tables = [request.table for request in counts]
         packed = PackedPass(self._pool, tables, list(counts.values()))
         logits = self._forward(self._model, token_ids, packed, list(complete.values()))
+        self._news.fed.extend(fed)
         for request, row in zip(complete, logits[:, None], strict=True):
-            self._take(request, row, result)
+            self._take(request, row)
 
-    def _take(self, request: Request, logits: Tensor, result: StepResult) -> None:
+    def _take(self, request: Request, logits: Tensor) -> None:
         if not request.sequence.token_ids:
             request.clock.prefilled()
         try:
@@ -245,8 +247,8 @@ class Scheduler:
         except Exception as error:  # whatever a sampler or a constraint raises
             request.error = error
         else:
+            self._news.tokens.append((request, token_id))
             request.sequence.look_at_time(request.clock.receive())
-            result.tokens.append((request, token_id))
         self._leave_if_ended(request)
 
     def _leave_if_ended(self, request: Request) -> None:
@@ -255,4 +257,4 @@ class Scheduler:
             self._num_running -= index < self._num_running
             del self._requests[index]
             self._pool.release(request.table)
-            self._ended.append(request)
+            self._news.ended.append(request)

@@ -43,6 +43,9 @@ class Pages:
     tables: Tensor
 
 
+_FEW_BLOCKS = 8
+"""Up to here a call of its own costs more than keys that are masked."""
+
 PagedAttention = Callable[
     [Tensor, Tensor, Tensor, Pages, float, int | None, Callable[..., Tensor]], Tensor
 ]
@@ -85,29 +88,35 @@ def fused_paged_attention(
     window: int | None,
     attention: Callable[..., Tensor],
 ) -> Tensor:
-    """All sequences with a single token, which are those that decode, in one fused call.
+    """Sequences with a single token, which are those that decode, in few fused calls.
 
-    Their keys are gathered side by side, as long as the longest, and what is not theirs is masked.
-    The others are computed one by one, as the reference does.
+    Keys of about as many blocks are gathered side by side, as long as the longest, and what is not
+    theirs is masked: one call for each power of two. So a long sequence beside many short ones
+    costs at most twice the memory and the time of its own keys. Sequences with more tokens are
+    computed one by one, as the reference does.
     """
+    block_size = key_blocks.shape[1]
     starts = tuple(accumulate(pages.counts, initial=0))
-    singles = [index for index, count in enumerate(pages.counts) if count == 1]
     attended = torch.empty_like(query)
-    if singles:
-        columns = torch.tensor([starts[index] for index in singles], device=query.device)
-        lengths = [pages.lengths[index] for index in singles]
-        tables = pages.tables[torch.tensor(singles, device=query.device)]
-        of_all = query[0, :, columns].transpose(0, 1)
-        of_all = _decode(of_all, key_blocks, value_blocks, tables, lengths, scale, window)
-        attended[0, :, columns] = of_all.transpose(0, 1)
-    for index, count in enumerate(pages.counts):
+    alike: dict[int, list[int]] = {}
+    for index, (count, length) in enumerate(zip(pages.counts, pages.lengths, strict=True)):
         if count > 1:
             row = slice(starts[index], starts[index + 1])
-            one = Pages((count,), pages.lengths[index : index + 1], pages.tables[index, None])
+            one = Pages((count,), (length,), pages.tables[index, None])
             how = (one, scale, window, attention)
             attended[:, :, row] = gathered_paged_attention(
                 query[:, :, row], key_blocks, value_blocks, *how
             )
+        else:
+            num_blocks = min(length, window or length) // block_size
+            alike.setdefault(max(num_blocks, _FEW_BLOCKS).bit_length(), []).append(index)
+    for indices in alike.values():
+        columns = torch.tensor([starts[index] for index in indices], device=query.device)
+        lengths = [pages.lengths[index] for index in indices]
+        tables = pages.tables[torch.tensor(indices, device=query.device)]
+        of_all = query[0, :, columns].transpose(0, 1)
+        of_all = _decode(of_all, key_blocks, value_blocks, tables, lengths, scale, window)
+        attended[0, :, columns] = of_all.transpose(0, 1)
     return attended
 
 
