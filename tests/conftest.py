@@ -1,5 +1,6 @@
 """Fixtures that more than one file of tests needs."""
 
+import os
 import signal
 from pathlib import Path
 
@@ -32,8 +33,10 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of one file share a process, since they share what was made for them.
 
-    So do all with the real model: two of it would be twice the memory.
+    So do all with the real model: two of it would be twice the memory. They take longest, and come
+    first, so that the other process has work meanwhile.
     """
+    items.sort(key=lambda item: "real" not in item.keywords)
     for item in items:
         group = "real" if "real" in item.keywords else item.nodeid.partition("::")[0]
         item.add_marker(pytest.mark.xdist_group(group))
@@ -43,7 +46,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """One thread for small models: waking threads takes longer than what they would do.
 
-    Set before any fixture of the test is made, whatever its scope: what a fixture records has to
-    be summed in the same order as what the test compares with it.
+    And one for all where tests run beside each other: threads that wait for a core spin. It is set
+    before any fixture of the test is made, whatever its scope: what a fixture records has to be
+    summed in the same order as what the test compares with it.
     """
-    torch.set_num_threads(ALL_THREADS if "real" in item.keywords else 1)
+    is_alone = "PYTEST_XDIST_WORKER" not in os.environ
+    torch.set_num_threads(ALL_THREADS if is_alone and "real" in item.keywords else 1)

@@ -22,7 +22,7 @@ ALLOWED = {
     "augur_gen": {"torch", "augur_model"},
     "augur": {"torch", "filelock", "llguidance", *CORE},
     "augur_proof": {"torch", "safetensors", "tokenizers", "transformers", *CORE},
-    "augur_bench": {"torch", "matplotlib", "rich", "augur", "augur_proof", *CORE},
+    "augur_bench": {"torch", "matplotlib", "augur", "augur_proof", *CORE},
 }
 # What their pyproject.toml must ask for, extras apart.
 DECLARED = {

@@ -109,6 +109,7 @@ def test_options_that_do_not_go_together_are_refused(config_folder: Path, name: 
     assert said in done.stderr
 
 
+@pytest.mark.gate
 def test_of_a_hub_model_no_weights_are_fetched(config_folder: Path, tmp_path: Path) -> None:
     with hub_stand_in.HubStandIn() as hub:
         config = (config_folder / "config.json").read_bytes()

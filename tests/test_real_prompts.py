@@ -86,7 +86,7 @@ def test_input_ids_thirty_two_greedy_tokens_and_all_their_logits_equal_transform
 
 
 @pytest.mark.gate
-@pytest.mark.parametrize("prompt", TWO_PROMPTS, ids=range(2))
+@pytest.mark.parametrize("prompt", PROMPTS, ids=range(10))
 def test_transformers_own_generate_gives_the_same_tokens(
     prompt: str, pair: Pair, tokenizer: Tokenizer, eos_token_ids: list[int]
 ) -> None:
@@ -94,12 +94,12 @@ def test_transformers_own_generate_gives_the_same_tokens(
     output = pair.referee.model.generate(
         input_ids,
         attention_mask=torch.ones_like(input_ids),
-        max_new_tokens=16,
+        max_new_tokens=32,
         do_sample=False,
         repetition_penalty=1.0,  # the checkpoint's own is no part of greedy
     )
     expected = output[0, input_ids.shape[1] :].tolist()
-    assert pair.candidate.greedy(input_ids[0].tolist(), 16, eos_token_ids).token_ids == expected
+    assert pair.candidate.greedy(input_ids[0].tolist(), 32, eos_token_ids).token_ids == expected
 
 
 def in_chunks(model: QwenForCausalLM, capacity: int, chunk_size: int) -> Steps:

@@ -7,13 +7,14 @@ from pathlib import Path
 import torch
 
 from augur_apps import bench
-from augur_bench.ladder import LADDER
-from augur_bench.rung import load_eager
+from augur_bench import LADDER
 from augur_bench.rung_choice import all_rungs
+from augur_bench.sheets import EXACTNESS, GAIN, GROWTH, PAIRS, SPEED, SUMMARY
 from augur_bench.work import ModelSize
 from augur_bench.worker import run_once
 from augur_gen import StopConditions, generate
 from augur_model import QwenConfig
+from augur_proof import Candidate
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "benchmark.md").read_text(encoding="utf-8")
@@ -34,10 +35,20 @@ def test_the_example_of_a_rung_of_your_own_runs(tmp_path, tiny_folder):
     path.write_text(example, encoding="utf-8")
     rung = all_rungs(path)["my-norm"]
     assert rung.parent == "cached"
-    model = rung.load(tiny_folder, CPU, torch.float32)
-    ours = run_once(rung.prepare(model, 16), [5, 3, 8, 1], 8, CPU)
-    plain = generate(load_eager(tiny_folder, CPU, torch.float32), [5, 3, 8, 1], StopConditions(8))
-    assert ours.token_ids == plain.run().token_ids
+    ours = rung.open(tiny_folder, CPU, torch.float32)
+    run = run_once(ours.new_steps(ours.model, 16), [5, 3, 8, 1], 8, CPU)
+    plain = Candidate.load(tiny_folder, dtype=torch.float32).model
+    assert run.token_ids == generate(plain, [5, 3, 8, 1], StopConditions(8)).run().token_ids
+
+
+def test_the_tables_of_the_page_and_of_the_readme_are_those_of_the_program():
+    def heading(columns):
+        return f"| {' | '.join(column.heading for column in columns)} |".replace("\n", " ")
+
+    for columns in (SPEED, EXACTNESS, GAIN, PAIRS, GROWTH):
+        assert heading(columns) in PAGE
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    assert heading(SUMMARY) in readme
 
 
 def test_the_arithmetic_on_the_page_is_that_of_the_program():
@@ -56,7 +67,7 @@ def test_the_arithmetic_on_the_page_is_that_of_the_program():
         tie_word_embeddings=True,
     )
     size = ModelSize(config)
-    num_bytes = size.decode_work(35, 32, torch.float32).num_bytes
+    num_bytes = size.least_work(35, 32, torch.float32)["decode"].num_bytes
     assert f"{num_bytes / 1e6:,.0f} MB" in PAGE
     assert f"{size.num_read:,} weights" in PAGE
     assert f"2 · {size.num_block_matrices / 1e6:.1f} M" in PAGE

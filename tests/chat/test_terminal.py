@@ -14,6 +14,7 @@ from program_run import APPS
 from terminal import CTRL_C, CTRL_D, ENTER, Terminal
 
 
+@pytest.mark.gate
 def test_a_person_talks_stops_answers_and_leaves(chat_folder: Path, tmp_path: Path):
     tokenizer = Tokenizer.from_folder(chat_folder)
     # Digits without end, so that only Ctrl-C ends an answer.

@@ -29,7 +29,7 @@ PROGRAMS = {
     "run_prompt": ("augur.devices.choose_device", ["Why?"]),
     "chat": ("augur.devices.choose_device", []),
     "download_weights": ("augur.sources.resolve_model", []),
-    "bench": ("augur_apps.bench.choose_device", []),
+    "bench": ("augur_bench.choose_rungs", []),
     "parity": ("augur_proof.read_prompts", ["record"]),
 }
 

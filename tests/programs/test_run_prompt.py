@@ -191,6 +191,7 @@ def test_penalties_of_the_generation_config_do_not_touch_greedy_decoding(tmp_pat
     assert answer(folder, *asked)["token_ids"] == plain
 
 
+@pytest.mark.gate
 def test_ctrl_c_ends_cleanly_with_what_was_generated(tmp_path: Path):
     # Deep enough to take seconds, so that the interrupt comes before the end.
     folder = write_tiny_checkpoint(tmp_path / "deep", num_hidden_layers=48)

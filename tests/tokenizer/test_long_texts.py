@@ -44,6 +44,7 @@ def test_a_page_in_any_language_is_streamed_as_it_is_decoded_and_encoded(
     assert streamed(tokenizer, token_ids) == unicodedata.normalize("NFC", text)
 
 
+@pytest.mark.gate
 @pytest.mark.real
 def test_any_thousand_sequences_of_ids_are_streamed_as_they_are_decoded(
     tokenizer: Tokenizer,
@@ -65,6 +66,7 @@ def test_every_id_of_the_padded_vocabulary_is_streamed_alone_as_it_is_decoded(
 
 
 @pytest.mark.real
+@pytest.mark.gate
 @pytest.mark.parametrize("language", ["English", "Chinese", "code"])
 def test_a_prompt_of_a_megabyte_is_encoded_in_seconds_and_comes_back(
     tokenizer: Tokenizer, language: str

@@ -3,18 +3,20 @@
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich import box
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 import augur_apps.option_types as option
-from augur.devices import DTypeName, choose_device
-from augur.loading import read_config
-from augur.sources import resolve_model
 from augur_apps.console import (
     EXIT_FAILURE,
     Debug,
@@ -24,34 +26,25 @@ from augur_apps.console import (
     stderr,
 )
 from augur_apps.output_paths import OutputPathError, check_output_file, check_output_folder
-from augur_bench.bench_object import as_json, bench_object, run_environment
-from augur_bench.errors import BenchError, RungFailedError
-from augur_bench.machine_limits import LimitReadings
-from augur_bench.measure import Reading, measure_round, turned
-from augur_bench.peers import PeerName
-from augur_bench.progress import Say, progress
-from augur_bench.reference import make_reference
-from augur_bench.rung import Rung
-from augur_bench.rung_choice import choose_pairs, choose_rungs
-from augur_bench.settings import Settings
-from augur_bench.sweep import SweepName, run_sweeps, sweep_lengths
-from augur_bench.tables import WIDTH, print_result
-from augur_bench.work import ModelSize
-from augur_bench.workload import WARM_UP_TOKENS, Workload
-from augur_proof.errors import ProofError
-from augur_tok import Tokenizer
-from augur_weights import DEFAULT_MODEL, Checkpoint
 
+if TYPE_CHECKING:
+    from augur_bench.sheets import Sheet
+
+# As augur_bench has them; typer takes no list of literals.
+PeerName = Literal["transformers"]
+Sweep = StrEnum("Sweep", {"prompt": "prompt", "new_tokens": "new-tokens"})
+
+# Of a result that does not go to a terminal, which has its own.
+WIDTH = 100
 # Of a system's shutdown, and of a terminal that is closed, which not every system has.
 _ENDING_SIGNALS = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
-
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def main(
-    model: Annotated[str, typer.Option(help=option.MODEL_HELP)] = DEFAULT_MODEL,
+    model: option.Model = None,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="In each timed run.")] = 32,
     prompt_tokens: Annotated[
         int | None,
@@ -62,7 +55,7 @@ def main(
     ] = None,
     rungs_from: Annotated[
         Path | None,
-        typer.Option(help="A Python file whose RUNGS, a list of augur_bench.rung.Rung, join in."),
+        typer.Option(help="A Python file whose RUNGS, a list of augur_bench.Rung, join in."),
     ] = None,
     rounds: Annotated[
         int, typer.Option(min=1, help="Processes of each rung, one after the other.")
@@ -79,15 +72,15 @@ def main(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Of torch; left out, its own choice.")
     ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="cuda, cuda:1, mps or cpu; left out, the first there is.")
-    ] = None,
-    dtype: Annotated[DTypeName, typer.Option(help="Of the rungs that name none.")] = "float32",
+    device: option.Device = None,
+    dtype: Annotated[
+        option.DTypeName, typer.Option(help="Of the rungs that name none.")
+    ] = "float32",
     against: Annotated[
         PeerName | None, typer.Option(help="Measure this engine beside ours, in turns.")
     ] = None,
     sweep: Annotated[
-        list[SweepName] | None,
+        list[Sweep] | None,
         typer.Option(help="Growth with this length, cached against uncached. May be repeated."),
     ] = None,
     sweep_at: Annotated[
@@ -102,72 +95,37 @@ def main(
     debug: Debug = False,
 ) -> None:
     """Measure the ladder of optimisations on a Qwen model, each rung in its own process."""
+    values = dict(locals())
+    import augur_bench as bench  # noqa: PLC0415  (what is only asked for help waits for no torch)
+    from augur.devices import choose_device  # noqa: PLC0415
+    from augur.sources import resolve_model  # noqa: PLC0415
+    from augur_weights import DEFAULT_MODEL  # noqa: PLC0415
+
     with _clear_errors(debug), tempfile.TemporaryDirectory(prefix="augur-bench-") as scratch:
         if sweep_at is not None and not sweep:
-            raise BenchError("--sweep-at belongs to --sweep; name a sweep, or leave it out")
+            raise bench.BenchError("--sweep-at belongs to --sweep; name a sweep, or leave it out")
         _check_outputs(json_to, report)
-        groups = choose_pairs(choose_rungs(rungs, rungs_from), against)
+        groups = bench.choose_pairs(bench.choose_rungs(rungs, rungs_from), against)
         chosen_device = choose_device(device)
         with progress_bars() as bars:
             folder = resolve_model(model, progress=bars)
-        size = ModelSize(read_config(Checkpoint(folder)))
-        settings = Settings(
-            folder=folder,
+        given = "dtype", "threads", "max_new_tokens", "check_tokens", "rounds", "repeats"
+        settings = bench.Settings.of(
+            folder.resolve(),
+            Path(scratch),
+            prompt_tokens,
             device=str(chosen_device),
-            dtype=dtype,
-            threads=threads,
-            workload=Workload.of(Tokenizer.from_folder(folder), prompt_tokens),
-            vocab_size=size.config.vocab_size,
-            max_new_tokens=max_new_tokens,
-            check_tokens=check_tokens,
-            rounds=rounds,
-            repeats=repeats,
+            rungs_from=None if rungs_from is None else rungs_from.resolve(),
             rung_seconds=rung_seconds,
-            rungs_from=rungs_from,
-            scratch=Path(scratch),
+            **{name: values[name] for name in given},
         )
-        settings.workload.check_fits(size.config, max(max_new_tokens, WARM_UP_TOKENS), check_tokens)
-        lengths = {
-            name: sweep_lengths(name, _numbers(sweep_at), settings, size) for name in sweep or []
-        }
-        result = _measure(model, settings, size, groups, lengths)
-        _show(result, json_to, report)
-
-
-def _measure(
-    model: str,
-    settings: Settings,
-    size: ModelSize,
-    groups: list[tuple[Rung, ...]],
-    lengths: dict[SweepName, list[int]],
-) -> dict[str, Any]:
-    """Run everything that was asked for."""
-    dtypes = {settings.dtype_of(rung) for group in groups for rung in group}
-    with progress(stderr) as say, settings.worker("limits") as limits_worker:
-        environment = run_environment(limits_worker.ask("environment"))
-        limits = LimitReadings(limits_worker, dtypes)
-        readings = _climb(settings, groups, limits, say)
-        sweeps = run_sweeps(lengths, settings, size, say)
-        return bench_object(model, settings, size, environment, limits.best(), readings, sweeps)
-
-
-def _climb(
-    settings: Settings, groups: list[tuple[Rung, ...]], limits: LimitReadings, say: Say
-) -> list[list[Reading]]:
-    """The ladder, up and down; the machine's limits are read before each of its rungs."""
-    workload = settings.workload
-    capacity = max(
-        len(workload.prompt_token_ids) + max(settings.max_new_tokens, WARM_UP_TOKENS),
-        max(map(len, workload.check_prompts)) + settings.check_tokens,
-    )
-    reference = make_reference(settings, capacity, say)
-    readings = [[Reading(rung) for rung in group] for group in groups]
-    for number in range(settings.rounds):
-        for group in turned(readings, number):
-            say("machine: reading its limits")
-            limits.read()
-            measure_round(turned(group, number), settings, capacity, reference, say)
-    return readings
+        asked, names = _numbers(sweep_at), [one.value for one in sweep or []]
+        lengths = {one: bench.sweep_lengths(one, asked, settings) for one in names}
+        with _progress() as say:
+            climbed = bench.climb(settings, groups, say)
+            sweeps = bench.run_sweeps(lengths, settings, say)
+        name = model or DEFAULT_MODEL
+        _show(bench.result_object(name, settings, climbed, sweeps), json_to, report)
 
 
 def _check_outputs(json_to: str | None, report: Path | None) -> None:
@@ -178,39 +136,89 @@ def _check_outputs(json_to: str | None, report: Path | None) -> None:
         check_output_folder("--report", report)
 
 
+def _numbers(text: str | None) -> list[int] | None:
+    from augur_bench import BenchError  # noqa: PLC0415
+
+    try:
+        return None if text is None else [int(number) for number in text.split(",")]
+    except ValueError as error:
+        raise BenchError(f"--sweep-at {text}: expected whole numbers, such as 16,32,64") from error
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Say what is done: on a terminal one line that changes, elsewhere a line for each thing."""
+    started_s = time.perf_counter()
+
+    def line(text: str) -> str:
+        return f"{time.perf_counter() - started_s:6.0f} s  {text}"
+
+    if stderr.is_terminal:
+        with stderr.status("") as status:
+            yield lambda text: status.update(line(text))
+    else:
+        yield lambda text: stderr.print(line(text), markup=False)
+
+
 def _show(result: dict[str, Any], json_to: str | None, report: Path | None) -> None:
+    from augur_bench import as_json, write_report  # noqa: PLC0415
+
     with ExitStack() as outputs:  # carries out each, whatever becomes of the others
         if report is not None:
-            outputs.callback(_write_report, result, report)
+            outputs.callback(stderr.print, f"report: {report / 'report.md'}", markup=False)
+            outputs.callback(write_report, result, report)
         if json_to is not None and json_to != "-":
             outputs.callback(Path(json_to).write_text, as_json(result), encoding="utf-8")
         if json_to == "-":
             print(as_json(result), end="")
         else:
             console = Console(highlight=False, emoji=False)
-            if not console.is_terminal:
-                console = Console(highlight=False, emoji=False, width=WIDTH)
+            console.width = console.width if console.is_terminal else WIDTH
             print_result(console, result)
 
 
-def _write_report(result: dict[str, Any], folder: Path) -> None:
-    from augur_bench.report import write_report  # noqa: PLC0415  (matplotlib takes a second)
+def print_result(console: Console, result: dict[str, Any]) -> None:
+    """Print everything; `result` is what `result_object` gave."""
+    from augur_bench.report import footnotes, heading_lines, limits_lines  # noqa: PLC0415
+    from augur_bench.sheets import all_sheets  # noqa: PLC0415
 
-    write_report(result, folder)
-    stderr.print(f"report: {folder / 'report.md'}", markup=False)
+    console.print(*heading_lines(result), "", sep="\n", markup=False)
+    for sheet in all_sheets(result):
+        # Not cropped: on a terminal that is too narrow all the same, lines run over.
+        console.print(_table(sheet, gap=2 if console.width >= WIDTH else 1), "", crop=False)
+    console.print(*limits_lines(result), *footnotes(result), sep="\n", markup=False)
 
 
-def _numbers(text: str | None) -> list[int] | None:
-    if text is None:
-        return None
-    try:
-        return [int(number) for number in text.split(",")]
-    except ValueError as error:
-        raise BenchError(f"--sweep-at {text}: expected whole numbers, such as 16,32,64") from error
+def _table(sheet: "Sheet", gap: int) -> Table:
+    table = Table(
+        title=sheet.title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, gap - 1, 0, 0),
+    )
+    for column, cells in zip(sheet.columns, zip(*sheet.cells, strict=True), strict=True):
+        # On a narrow terminal cells break between words, and no word is cut.
+        lines = [line for text in (column.heading, *cells) for line in text.splitlines()]
+        word = max(len(word) for line in lines for word in line.split())
+        table.add_column(
+            column.heading,
+            justify="left" if column.is_words else "right",
+            no_wrap=word == max(map(len, lines)),
+            min_width=word,
+        )
+    for row in sheet.cells:
+        table.add_row(*map(Text, row))
+    return table
 
 
 @contextmanager
 def _clear_errors(debug: bool) -> Iterator[None]:
+    from augur_bench import BenchError, RungFailedError  # noqa: PLC0415
+    from augur_proof.errors import ProofError  # noqa: PLC0415
+
     with clear_errors(BenchError, OutputPathError, ProofError, debug=debug), _clean_end():
         try:
             yield

@@ -6,6 +6,7 @@ imported here: `--help` is not to wait for torch.
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
@@ -19,9 +20,9 @@ AttentionName = Literal["eager", "eager-f32", "sdpa"]
 DTypeName = Literal["float32", "bfloat16", "float16"]
 WhenFull = Literal["refuse", "drop"]
 
-_CHOICE = "Choosing tokens"
-_ENDING = "Ending the text"
-MANY = "Many prompts"
+_choosing = partial(typer.Option, rich_help_panel="Choosing tokens")
+_ending = partial(typer.Option, rich_help_panel="Ending the text")
+many = partial(typer.Option, rich_help_panel="Many prompts")
 
 MODEL_HELP = "Hub id (org/name or org/name@revision), folder, .gguf file, or the embedded default."
 MODEL_DEFAULT = "the embedded default"
@@ -55,167 +56,139 @@ Thinking = Annotated[
         show_default="as the template does",
     ),
 ]
-MaxNewTokens = Annotated[
-    int | None,
-    typer.Option(min=1, help="Stop after this many tokens.", rich_help_panel=_ENDING),
-]
+MaxNewTokens = Annotated[int | None, _ending(min=1, help="Stop after this many tokens.")]
 Stop = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="TEXT",
-        help="End before this text, wherever it comes up. May be repeated.",
-        rich_help_panel=_ENDING,
-    ),
+    _ending(metavar="TEXT", help="End before this text, wherever it comes up. May be repeated."),
 ]
 StopTokenId = Annotated[
     list[int] | None,
-    typer.Option(
+    _ending(
         metavar="ID",
         min=0,
         help="End with this token, as with the checkpoint's EOS. May be repeated.",
-        rich_help_panel=_ENDING,
     ),
 ]
 MinNewTokens = Annotated[
     int | None,
-    typer.Option(
+    _ending(
         help="No EOS and no --stop-token-id before there are this many; --stop still ends.",
         show_default="0",
-        rich_help_panel=_ENDING,
     ),
 ]
 MaxTime = Annotated[
     float | None,
-    typer.Option(
+    _ending(
         metavar="SECONDS",
         help="Begin no other token after this long; at least one is made. How long a text gets "
         "then differs from run to run.",
         show_default="no limit",
-        rich_help_panel=_ENDING,
     ),
 ]
 Temperature = Annotated[
     float | None,
-    typer.Option(
+    _choosing(
         help="Draw tokens at random: below 1 more certain, above 1 more even, 1 as the model says; "
         "1e-6 to 1e6. 0 takes the likeliest after bias and penalties.",
         show_default="greedy: the raw argmax",
-        rich_help_panel=_CHOICE,
     ),
 ]
 TopK = Annotated[
-    int | None,
-    typer.Option(
-        help="Draw among the k likeliest tokens.", show_default="all", rich_help_panel=_CHOICE
-    ),
+    int | None, _choosing(help="Draw among the k likeliest tokens.", show_default="all")
 ]
 TopP = Annotated[
     float | None,
-    typer.Option(
+    _choosing(
         help="Draw among the likeliest tokens that together exceed this probability.",
         show_default="1: all",
-        rich_help_panel=_CHOICE,
     ),
 ]
 MinP = Annotated[
     float | None,
-    typer.Option(
+    _choosing(
         help="Draw among tokens at least this fraction as likely as the likeliest.",
         show_default="0: all",
-        rich_help_panel=_CHOICE,
     ),
 ]
 RepetitionPenalty = Annotated[
     float | None,
-    typer.Option(
+    _choosing(
         help="Above 1 makes tokens of the prompt and of the text so far less likely; 1e-6 to 1e6.",
         show_default="1: off",
-        rich_help_panel=_CHOICE,
     ),
 ]
 PresencePenalty = Annotated[
     float | None,
-    typer.Option(
-        help="Subtracted from the logit of each token generated so far.",
-        show_default="0: off",
-        rich_help_panel=_CHOICE,
+    _choosing(
+        help="Subtracted from the logit of each token generated so far.", show_default="0: off"
     ),
 ]
 FrequencyPenalty = Annotated[
     float | None,
-    typer.Option(
+    _choosing(
         help="Subtracted from a token's logit for each time it was generated.",
         show_default="0: off",
-        rich_help_panel=_CHOICE,
     ),
 ]
 LogitBias = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="ID=VALUE",
-        help="Added to this token's logit; -inf forbids it. May be repeated.",
-        rich_help_panel=_CHOICE,
+    _choosing(
+        metavar="ID=VALUE", help="Added to this token's logit; -inf forbids it. May be repeated."
     ),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(
+    _choosing(
         help="Of the random draws: the same seed draws the same text. The figures of an answer "
         "tell it.",
         show_default="a fresh one",
-        rich_help_panel=_CHOICE,
     ),
 ]
 Logprobs = Annotated[
     int | None,
-    typer.Option(
+    _choosing(
         metavar="K",
         help="Report each token's log-probability, and the K likeliest tokens' beside it, by the "
         "model's own logits.",
         show_default="none",
-        rich_help_panel=_CHOICE,
     ),
 ]
 UseGenerationConfig = Annotated[
     bool,
-    typer.Option(
+    _choosing(
         "--use-generation-config",
         help="Take what is not given here from the checkpoint's generation_config.json, as "
         "transformers does: do_sample, temperature, top_k, top_p, min_p, repetition_penalty, "
         "limits and stop strings. A --temperature above 0 stands for do_sample. Where tokens are "
         "drawn and nobody says a top-k, it is transformers' 50. What the file asks for and augur "
         "does not support is refused.",
-        rich_help_panel=_CHOICE,
     ),
 ]
 
 MaxRunning = Annotated[
     int | None,
-    typer.Option(
+    many(
         help="Generate so many texts at a time. 1 answers each alone, with the bits it has alone; "
         "together, logits differ in their last bits, so that one of two tokens that are nearly "
         "equally likely may be taken for the other, and log-probabilities differ in their last "
         "digits.",
         show_default="16",
-        rich_help_panel=MANY,
     ),
 ]
 BatchTokens = Annotated[
     int | None,
-    typer.Option(
+    many(
         help="Feed at most so many tokens in a step, all texts together; prompts in chunks.",
         show_default="256",
-        rich_help_panel=MANY,
     ),
 ]
 CacheMemory = Annotated[
     str | None,
-    typer.Option(
+    many(
         metavar="SIZE",
         help="For the keys and values of all texts together: bytes, or with KB, MB or GB (10^9). "
         "Texts for which there is no room wait.",
         show_default="what those that run may need, at most half of what is free",
-        rich_help_panel=MANY,
     ),
 ]
 

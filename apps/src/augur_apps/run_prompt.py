@@ -76,18 +76,17 @@ def main(
     ] = 1,
     input_file: Annotated[
         Path | None,
-        typer.Option(
+        option.many(
             "--input",
             metavar="JSONL",
             help='Answer every line of this file: {"id": ..., "prompt": "..."}, or "messages" in '
             'place of "prompt"; without an id, its number. A line may set max_new_tokens and seed. '
             "All lines are checked before the model is loaded.",
-            rich_help_panel=option.MANY,
         ),
     ] = None,
     output_file: Annotated[
         Path | None,
-        typer.Option(
+        option.many(
             "--output",
             metavar="JSONL",
             help="Where --input's answers go, a line each, as they are ready and in the end in the "
@@ -95,7 +94,6 @@ def main(
             "settings, another model or other prompts it is refused. "
             'A prompt that cannot be answered, being too long, say, gets a line with "error"; the '
             "others go on, and the exit status is 1.",
-            rich_help_panel=option.MANY,
         ),
     ] = None,
     max_running: option.MaxRunning = None,

@@ -419,8 +419,9 @@ def cached(hub: Any, repository_files: dict[str, bytes], tmp_path: Path) -> Path
 
 
 def test_what_another_library_cached_serves_without_the_network(
-    cached: Path, tensors: dict[str, torch.Tensor]
+    cached: Path, tensors: dict[str, torch.Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)  # huggingface_hub waits between its tries
     folder = resolve("org/cached")
     assert folder == cached
     assert Checkpoint(folder).names == tuple(sorted(tensors))
@@ -431,7 +432,7 @@ def test_a_file_that_another_library_did_not_cache_is_named(
     cached: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (cached / name).unlink()
-    monkeypatch.setattr("time.sleep", lambda _: None)  # huggingface_hub waits between its tries
+    monkeypatch.setattr("time.sleep", lambda _: None)
     message = failure("org/cached")
     for part in ('"org/cached"', f"{name} missing", str(cached), "could not be reached"):
         assert part in message

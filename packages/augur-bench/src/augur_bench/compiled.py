@@ -5,6 +5,7 @@ are written at a position that is a tensor, attention is always shown the cache'
 and a mask hides what is not written yet.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,25 +13,29 @@ import torch
 from torch import Tensor
 
 from augur_bench.errors import RungUnavailableError
-from augur_bench.rung import NewSteps, Prepare
 from augur_gen import StaticKVCache, Steps, prefill
 from augur_model import DecoderLayer, Ops, QwenForCausalLM
+from augur_proof import NewSteps
 
 
-def compiled(backend: str | Callable[..., Any] = "inductor") -> Prepare:
-    """Prefill as it stands; decode through `torch.compile`.
+def compiled(backend: str | Callable[..., Any] = "inductor") -> NewSteps:
+    """Prefill as it stands; decode through `torch.compile`, with this backend of it."""
 
-    Args:
-        backend: of `torch.compile`.
-    """
-
-    def prepare(model: QwenForCausalLM, capacity: int) -> NewSteps:
-        _refuse_windows(model, capacity)
+    @functools.cache
+    def block() -> Callable[..., Tensor]:
         # fullgraph: a part that cannot be compiled is an error, not a silent step back to eager.
-        block = torch.compile(_block, fullgraph=True, dynamic=False, backend=backend)
-        return lambda: CompiledSteps(model, StaticKVCache.for_model(model, capacity), block)
+        return torch.compile(_block, fullgraph=True, dynamic=False, backend=backend)
 
-    return prepare
+    def new_steps(model: QwenForCausalLM, capacity: int) -> Steps:
+        for window in model.config.attention_windows:
+            if window is not None and window < capacity:
+                raise RungUnavailableError(
+                    f"it shows attention all {capacity} places of the cache at once, and this "
+                    f"model has layers that look at the last {window} tokens alone"
+                )
+        return CompiledSteps(model, StaticKVCache.for_model(model, capacity), block())
+
+    return new_steps
 
 
 class CompiledSteps(Steps):
@@ -39,9 +44,7 @@ class CompiledSteps(Steps):
     def __init__(
         self, model: QwenForCausalLM, cache: StaticKVCache, block: Callable[..., Tensor]
     ) -> None:
-        self._model = model
-        self._cache = cache
-        self._block = block
+        self._model, self._cache, self._block = model, cache, block
 
     def prefill(self, token_ids: Tensor) -> Tensor:
         """`[batch, length]` -> `[batch, vocab_size]`, not compiled: each length is a new shape."""
@@ -90,33 +93,17 @@ class _WholeLayer:
     """
 
     def __init__(self, keys: Tensor, values: Tensor, position: Tensor) -> None:
-        self._keys = keys
-        self._values = values
-        self._position = position
+        self._memory = keys, values, position
 
     def attend(
-        self,
-        _layer_index: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor,
-        scale: float,
-        _window: None,
-        ops: Ops,
+        self, _layer_index: int, query: Tensor, key: Tensor, value: Tensor, *how: Any
     ) -> Tensor:
-        self._keys.index_copy_(2, self._position, key)
-        self._values.index_copy_(2, self._position, value)
-        return ops.attention(query, self._keys, self._values, mask, scale)
-
-
-def _refuse_windows(model: QwenForCausalLM, capacity: int) -> None:
-    for window in model.config.attention_windows:
-        if window is not None and window < capacity:
-            raise RungUnavailableError(
-                f"it shows attention all {capacity} places of the cache at once, and this model "
-                f"has layers that look at the last {window} tokens alone"
-            )
+        mask, scale, _window, ops = how
+        keys, values, position = self._memory
+        keys.index_copy_(2, position, key)
+        values.index_copy_(2, position, value)
+        output: Tensor = ops.attention(query, keys, values, mask, scale)
+        return output
 
 
 def missing_compiler(device: torch.device) -> str | None:

@@ -6,7 +6,7 @@ class BenchError(ValueError):
 
 
 class RungUnavailableError(BenchError):
-    """A rung that does not go with this model; the others do, so it alone is left out."""
+    """A rung that does not go with this machine or model; it alone is left out."""
 
 
 class RungFailedError(RuntimeError):

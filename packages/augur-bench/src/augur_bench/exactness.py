@@ -5,129 +5,138 @@ so every position compares like with like.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from augur_bench.errors import RungFailedError
-from augur_bench.reference_logits import Continuation
-from augur_bench.rung import NewSteps
-from augur_gen import Generation, StopConditions
+from augur_gen import Generation, Steps, StopConditions, greedy
 from augur_proof.compare import first_parting, kl_divergence
 
 
 @dataclass(frozen=True)
-class Exactness:
-    """Over all positions of all prompts.
+class Continuation:
+    """What the reference chose after a prompt.
 
     Attributes:
-        num_prompts: continued.
-        num_positions: compared, each a whole row of logits.
-        max_abs_diff: largest absolute difference of two logits.
-        mean_kl_nats: of the rung's next-token distribution from the reference's, mean of positions.
-        max_kl_nats: the largest.
-        num_same_top: positions where the rung would choose the reference's token.
+        prompt_token_ids: the prompt.
+        token_ids: the new tokens.
+        rows: the logits that each was chosen from, `[len(token_ids), vocab_size]` float32.
     """
 
-    num_prompts: int
-    num_positions: int
-    max_abs_diff: float
-    mean_kl_nats: float
-    max_kl_nats: float
-    num_same_top: int
+    prompt_token_ids: list[int]
+    token_ids: list[int]
+    rows: Tensor
 
 
-@dataclass(frozen=True)
-class Parting:
-    """Where the rung's own greedy text leaves the reference's.
+def continue_greedily(
+    steps: Steps, prompt_token_ids: list[int], max_new_tokens: int, device: torch.device
+) -> Continuation:
+    """Generate, and keep all logits."""
+    rows: list[Tensor] = []
 
-    Attributes:
-        num_tokens: compared.
-        index: of the first token that differs, from 0; None where none does.
-        reference_token_id: there.
-        token_id: the rung's, there.
-        margin: by how much the reference's logits prefer its own token there.
-    """
+    def keep_and_choose(logits: Tensor) -> Tensor:
+        rows.append(logits[0].float().cpu())
+        return greedy(logits)
 
-    num_tokens: int
-    index: int | None = None
-    reference_token_id: int | None = None
-    token_id: int | None = None
-    margin: float | None = None
+    stop = StopConditions(max_new_tokens)
+    generation = Generation(steps, prompt_token_ids, stop, device=device, sampler=keep_and_choose)
+    token_ids = generation.run().token_ids
+    return Continuation(prompt_token_ids, token_ids, torch.stack(rows))
+
+
+def save_reference(continuations: list[Continuation], path: Path) -> None:
+    """Write what `load_reference` reads, so that each rung is compared in its own process."""
+    torch.save([vars(one) for one in continuations], path)
+
+
+def load_reference(path: Path) -> list[Continuation]:
+    """The rows stay in the file until they are looked at."""
+    return [Continuation(**one) for one in torch.load(path, mmap=True, weights_only=True)]
 
 
 def measure_exactness(
-    new_steps: NewSteps, continuations: list[Continuation], rows: Tensor, device: torch.device
-) -> Exactness:
-    """Feed the reference's tokens and compare every row.
+    new_steps: Callable[[], Steps],
+    own_token_ids: list[int],
+    reference: list[Continuation],
+    device: torch.device,
+) -> dict[str, Any]:
+    """Feed the reference's tokens to a rung and compare every row of logits.
 
     Args:
         new_steps: of the rung.
-        continuations: of the reference.
-        rows: the reference's logits, `[positions, vocab_size]` float32.
+        own_token_ids: what the rung itself generated after the first prompt.
+        reference: what it is held against.
         device: of the model.
+
+    Returns:
+        over all positions of all prompts: the largest absolute difference of two logits, the
+        Kullback-Leibler divergence of the rung's next-token distribution from the reference's, and
+        at how many positions the rung would choose the reference's token; `own_text` is a parting.
 
     Raises:
         RungFailedError: a logit is infinite or not a number, or a row is not one logit for each
             token of the vocabulary.
     """
-    largest, same_top = 0.0, 0
+    differences: list[float] = []
     divergences: list[float] = []
-    for continuation in continuations:
-        row_index = continuation.first_row
-        for ours in _forced_rows(new_steps, continuation, device):
-            expected = rows[row_index]
-            _check_row(ours, expected, row_index - continuation.first_row)
-            largest = max(largest, float((ours[0].double() - expected.double()).abs().max()))
+    same_top = 0
+    for continuation in reference:
+        ours_by_row = _forced_rows(new_steps(), continuation, device)
+        for number, (ours, expected) in enumerate(zip(ours_by_row, continuation.rows, strict=True)):
+            _check_row(ours, expected, number)
+            differences.append(float((ours[0].double() - expected.double()).abs().max()))
             divergences.append(float(kl_divergence(expected[None], ours)))
             same_top += int(ours[0].argmax() == expected.argmax())
-            row_index += 1
-    return Exactness(
-        num_prompts=len(continuations),
-        num_positions=len(divergences),
-        max_abs_diff=largest,
-        mean_kl_nats=math.fsum(divergences) / len(divergences),
-        max_kl_nats=max(divergences),
-        num_same_top=same_top,
-    )
+    return {
+        "num_prompts": len(reference),
+        "num_positions": len(differences),
+        "max_abs_diff": max(differences),
+        "mean_kl_nats": math.fsum(divergences) / len(divergences),
+        "max_kl_nats": max(divergences),
+        "num_same_top": same_top,
+        "own_text": find_parting(own_token_ids, reference[0]),
+    }
 
 
-def find_parting(token_ids: list[int], continuation: Continuation, rows: Tensor) -> Parting:
-    """Compare a rung's own tokens with the reference's.
+def find_parting(token_ids: list[int], reference: Continuation) -> dict[str, Any]:
+    """Where a rung's own greedy text leaves the reference's, which is as long or longer.
 
-    Args:
-        token_ids: what the rung generated.
-        continuation: what the reference generated, as long or longer.
-        rows: the reference's logits.
+    Returns:
+        the number of tokens compared, the index of the first that differs, from 0, both tokens
+        there, and by how much the reference's logits prefer its own; None where none differs.
     """
-    expected = continuation.token_ids[: len(token_ids)]
+    expected = reference.token_ids[: len(token_ids)]
     index = first_parting(expected, token_ids)
-    if index is None:
-        return Parting(len(token_ids))
-    row = rows[continuation.first_row + index]
-    theirs, ours = expected[index], token_ids[index]
-    return Parting(len(token_ids), index, theirs, ours, float(row[theirs] - row[ours]))
+    theirs = ours = margin = None
+    if index is not None:
+        row, theirs, ours = reference.rows[index], expected[index], token_ids[index]
+        margin = float(row[theirs] - row[ours])
+    return {
+        "num_tokens": len(token_ids),
+        "index": index,
+        "reference_token_id": theirs,
+        "token_id": ours,
+        "margin": margin,
+    }
 
 
 def _check_row(ours: Tensor, expected: Tensor, num_new_tokens: int) -> None:
     # Before anything is compared: a tensor of another shape might be broadcast.
-    if ours.shape != (1, *expected.shape):
-        raise RungFailedError(
-            f"after {num_new_tokens} new tokens, the logits are {list(ours.shape)}, expected "
-            f"{[1, *expected.shape]}"
-        )
+    where, shape = f"after {num_new_tokens} new tokens", [1, *expected.shape]
+    if list(ours.shape) != shape:
+        raise RungFailedError(f"{where}, the logits are {list(ours.shape)}, expected {shape}")
     num_wrong = int((~ours.isfinite()).sum())
     if num_wrong:
-        raise RungFailedError(
-            f"after {num_new_tokens} new tokens, {num_wrong} of {ours.numel()} logits are not "
-            "finite"
-        )
+        raise RungFailedError(f"{where}, {num_wrong} of {ours.numel()} logits are not finite")
 
 
 def _forced_rows(
-    new_steps: NewSteps, continuation: Continuation, device: torch.device
+    steps: Steps, continuation: Continuation, device: torch.device
 ) -> Iterator[Tensor]:
     """Each position's logits, `[1, vocab_size]` as promised, in float32 on the CPU."""
     last_row = torch.empty(0)
@@ -139,9 +148,6 @@ def _forced_rows(
         return torch.tensor([next(forced)])
 
     stop = StopConditions(len(continuation.token_ids))
-    steps = new_steps()
-    generation = Generation(
-        steps, continuation.prompt_token_ids, stop, device=device, sampler=keep_and_force
-    )
-    for _ in generation:
+    prompt = continuation.prompt_token_ids
+    for _ in Generation(steps, prompt, stop, device=device, sampler=keep_and_force):
         yield last_row

@@ -1,61 +1,93 @@
-"""The ladder: each rung changes one thing. To add one, add an entry."""
+"""The project's rungs: the ladder, where each changes one thing, and other engines beside it.
+
+To add one, add an entry. Other engines are measured by the same loop and clock, in the same table.
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
 
 from augur_bench.compiled import compiled, missing_compiler
-from augur_bench.rung import Rung, uncached, with_ops
+from augur_bench.rung import Rung, uncached
+from augur_gen import Steps
 from augur_model import SDPA
+from augur_proof.errors import ProofError
+from augur_proof.transformers_api import aligned, import_transformers, load_model, new_sequence
+
+PeerName = Literal["transformers"]
+
+
+class TransformersSteps(Steps):
+    """transformers' forward pass over its own growing cache, without what its `generate` adds.
+
+    Weights at odd addresses round otherwise, and augur's lie at even ones. They are moved here and
+    not in `load`, whose seconds are then transformers' own.
+    """
+
+    def __init__(self, model: Any, _capacity: int) -> None:
+        self._feed = new_sequence(aligned(model))
+
+    @torch.inference_mode()
+    def prefill(self, token_ids: Tensor) -> Tensor:
+        """`[batch, length]` -> `[batch, vocab_size]`."""
+        return self._feed(token_ids)
+
+    decode = prefill
+
+
+def _by_name(*rungs: Rung) -> dict[str, Rung]:
+    return {rung.name: rung for rung in rungs}
+
+
+def _transformers(attention: str, beside: str) -> Rung:
+    """It, with this `attn_implementation` of its own, beside a rung of ours."""
+
+    def load(folder: Path, device: torch.device, dtype: torch.dtype) -> Any:
+        return load_model(folder, device=device, dtype=dtype, attention=attention)
+
+    return Rung(
+        f"transformers-{attention}",
+        f"transformers, {'fused' if attention == 'sdpa' else attention} attention",
+        beside,
+        load=load,
+        new_steps=TransformersSteps,
+        missing=_missing_transformers,
+    )
+
+
+def _missing_transformers(_device: torch.device) -> str | None:
+    """What to install, where transformers cannot be imported."""
+    try:
+        import_transformers()
+    except ProofError as error:
+        return str(error)
+    return None
+
 
 REFERENCE = Rung(
-    name="reference",
-    changes="float32, eager attention, decode over the cache: what the others are held against",
+    "reference",
+    "float32, eager attention, decode over the cache: what the others are held against",
     dtype="float32",
 )
 
-LADDER: dict[str, Rung] = {
-    rung.name: rung
-    for rung in (
-        Rung(
-            name="uncached",
-            changes="recompute everything, all logits",
-            prepare=uncached(logits_to_keep=None),
-        ),
-        Rung(
-            name="last-logits",
-            parent="uncached",
-            changes="logits of the last position alone",
-            prepare=uncached(logits_to_keep=1),
-        ),
-        Rung(
-            name="cached",
-            parent="last-logits",
-            changes="keep keys and values of past tokens",
-        ),
-        Rung(
-            name="sdpa",
-            parent="cached",
-            changes="fused attention",
-            load=with_ops(SDPA),
-        ),
-        Rung(
-            name="bfloat16",
-            parent="sdpa",
-            changes="weights, cache and sums in bfloat16",
-            load=with_ops(SDPA),
-            dtype="bfloat16",
-        ),
-        Rung(
-            name="float16",
-            parent="sdpa",
-            changes="weights, cache and sums in float16",
-            load=with_ops(SDPA),
-            dtype="float16",
-        ),
-        Rung(
-            name="compiled",
-            parent="cached",
-            changes="torch.compile of the decode step",
-            prepare=compiled(),
-            compiles=True,
-            missing=missing_compiler,
-        ),
-    )
-}
+_IN = "weights, cache and sums in"
+LADDER = _by_name(
+    Rung("uncached", "recompute everything, all logits", new_steps=uncached(None)),
+    Rung("last-logits", "logits of the last position alone", "uncached", new_steps=uncached(1)),
+    Rung("cached", "keep keys and values of past tokens", "last-logits"),
+    Rung("sdpa", "fused attention", "cached", ops=SDPA),
+    Rung("bfloat16", f"{_IN} bfloat16", "sdpa", ops=SDPA, dtype="bfloat16"),
+    Rung("float16", f"{_IN} float16", "sdpa", ops=SDPA, dtype="float16"),
+    Rung(
+        "compiled",
+        "torch.compile of the decode step",
+        "cached",
+        new_steps=compiled(),
+        compiles=True,
+        missing=missing_compiler,
+    ),
+)
+
+PEERS = _by_name(_transformers("eager", beside="cached"), _transformers("sdpa", beside="sdpa"))

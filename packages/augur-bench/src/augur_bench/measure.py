@@ -1,17 +1,23 @@
 """Run rungs and keep their readings: round by round in new processes, and within one in turns."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from augur_bench.progress import Say
-from augur_bench.reference import Reference
+from augur_bench import process
+from augur_bench.errors import RungUnavailableError
+from augur_bench.ladder import REFERENCE
+from augur_bench.limits import Limits
+from augur_bench.machine import machine_environment
 from augur_bench.rung import Rung
 from augur_bench.settings import Settings
-from augur_bench.worker_process import WorkerProcess
+from augur_bench.worker import Run, Worker
 from augur_gen import Timings
+
+Say = Callable[[str], None]
+"""Told what is being done, while it is done."""
 
 # Of all rounds together; fewer show no spread.
 _LEAST_RUNS = 2
@@ -19,29 +25,26 @@ _LEAST_RUNS = 2
 T = TypeVar("T")
 
 
-@dataclass
+@dataclass(frozen=True)
 class Round:
     """What was seen of a rung in one process.
 
     Attributes:
-        load_s: seconds from the checkpoint to a model ready to run.
-        warm_up: of the first, uncounted run.
-        load_peak_bytes: most memory taken until the end of the warm-up.
-        peak_bytes: most memory taken in the timed runs.
-        peak_was_reset: False where `peak_bytes` holds the loading too.
+        load_s: seconds from the checkpoint to a network ready to run.
+        warm_up: the first, uncounted run.
+        peak_was_reset: False where the peak of the timed runs holds the loading, too.
         runs: the timed ones.
-        token_ids: of each timed run.
-        row_sums: of each timed run, a checksum of the bits of each row of logits.
     """
 
-    load_s: float = 0.0
-    warm_up: Timings = field(default_factory=lambda: Timings(0, 0.0, ()))
-    load_peak_bytes: int | None = None
-    peak_bytes: int | None = None
-    peak_was_reset: bool = False
-    runs: list[Timings] = field(default_factory=list)
-    token_ids: list[list[int]] = field(default_factory=list)
-    row_sums: list[list[int]] = field(default_factory=list)
+    load_s: float
+    warm_up: Run
+    peak_was_reset: bool
+    runs: list[Run]
+
+    @property
+    def timings(self) -> list[Timings]:
+        """Of the timed runs."""
+        return [run.timings for run in self.runs]
 
 
 @dataclass
@@ -52,7 +55,7 @@ class Reading:
         rung: which.
         missing: why it is left out, whatever rounds it had before that.
         rounds: what its processes did, one after the other.
-        exactness: as `Exactness`, with `own_text` as `Parting`; of the first round.
+        exactness: as `measure_exactness` gives it, of the first round.
     """
 
     rung: Rung
@@ -61,54 +64,47 @@ class Reading:
     exactness: dict[str, Any] | None = None
 
     @property
-    def runs(self) -> list[Timings]:
-        """The timed runs of all rounds."""
-        return [run for one in self.rounds for run in one.runs]
+    def timings(self) -> list[Timings]:
+        """Of the timed runs of all rounds."""
+        return [timings for one in self.rounds for timings in one.timings]
 
 
-class Bout:
-    """A rung at work in a process, and what is seen of it."""
+class Climb(NamedTuple):
+    """What going through the ladder came to: readings, and what to hold them against.
 
-    def __init__(self, rung: Rung, worker: WorkerProcess) -> None:
-        self.rung = rung
-        self.round = Round()
-        self._worker = worker
+    Those readings form a group that were measured side by side.
+    """
 
-    def load(self, settings: Settings) -> str | None:
-        """Load the model, or say what is missing for it."""
-        answer = self._worker.ask("load", **settings.load_arguments(self.rung))
-        missing: str | None = answer["missing"]
-        if missing is None:
-            self.round.load_s = answer["load_s"]
-        return missing
+    environment: dict[str, Any]
+    limits: Limits
+    groups: list[list[Reading]]
 
-    def warm_up(self, prompt_token_ids: list[int], capacity: int) -> str | None:
-        """Reach prefill and decode once, uncounted, or say why the rung does not fit the model."""
-        answer = self._worker.ask("warm_up", prompt_token_ids=prompt_token_ids, capacity=capacity)
-        missing: str | None = answer["missing"]
-        if missing is None:
-            self.round.warm_up = _timings(prompt_token_ids, answer)
-            self.round.load_peak_bytes = answer["peak_memory_bytes"]
-            self.round.peak_was_reset = answer["peak_was_reset"]
-        return missing
 
-    def run(self, prompt_token_ids: list[int], max_new_tokens: int) -> None:
-        """One timed run more."""
-        answer = self._worker.ask(
-            "run", prompt_token_ids=prompt_token_ids, max_new_tokens=max_new_tokens
-        )
-        self.round.runs.append(_timings(prompt_token_ids, answer))
-        self.round.token_ids.append(answer["token_ids"])
-        self.round.row_sums.append(answer["row_sums"])
+def climb(settings: Settings, groups: Sequence[tuple[Rung, ...]], say: Say = print) -> Climb:
+    """Go through the ladder, up and down; the machine's limits are read before each of its rungs.
 
-    def read_peak(self) -> None:
-        """Of the runs: before anything else takes memory of its own."""
-        self.round.peak_bytes = self._worker.ask("peak")["peak_memory_bytes"]
+    Args:
+        settings: of the run.
+        groups: rungs, those together that are to be measured side by side: see `choose_pairs`.
+        say: told what is being done.
 
-    def compare(self, reference: Reference) -> dict[str, Any]:
-        """Hold the rung against the reference."""
-        arguments = reference.compare_arguments(self.round.token_ids[-1])
-        return self._worker.ask("compare", **arguments)
+    Raises:
+        RungFailedError: a rung broke, and nothing measured is worth showing.
+    """
+    environment = machine_environment()
+    dtypes = {settings.dtype_of(rung) for group in groups for rung in group}
+    readings = [[Reading(rung) for rung in group] for group in groups]
+    limits = []
+    # In a process of its own, so that no rung's peak memory holds the buffers.
+    with process.WorkerProcess("limits", settings) as machine:
+        _record_reference(settings, say)
+        for number in range(settings.rounds):
+            for group in turned(readings, number):
+                say("machine: reading its limits")
+                computing, limit = machine.ask(Worker.machine, dtypes)
+                limits.append(limit)
+                _measure_round(turned(group, number), settings, say)
+    return Climb(environment | computing, Limits.of(limits), readings)
 
 
 def turned(items: Sequence[T], number: int) -> Sequence[T]:
@@ -116,63 +112,63 @@ def turned(items: Sequence[T], number: int) -> Sequence[T]:
     return items if number % 2 == 0 else items[::-1]
 
 
-def measure_round(
-    readings: Sequence[Reading], settings: Settings, capacity: int, reference: Reference, say: Say
-) -> None:
-    """One more round of rungs that live side by side: load, warm up and time each.
-
-    Logits are compared in the first round; whether later ones give the same, their checksums tell.
-
-    Args:
-        readings: what is known of the rungs, in the order in which they are loaded; added to.
-        settings: of the run.
-        capacity: tokens that a sequence may come to.
-        reference: to compare with.
-        say: told what is being done.
-    """
-    prompt = settings.workload.prompt_token_ids
-    with ExitStack() as stack:
-        bouts = [
-            (reading, Bout(reading.rung, stack.enter_context(settings.worker(reading.rung.name))))
-            for reading in readings
-            if reading.missing is None
-        ]
-        for reading, bout in bouts:
-            number = len(reading.rounds) + 1
-            say(f"{reading.rung.name}: loading, round {number} of {settings.rounds}")
-            reading.missing = bout.load(settings)
-            if reading.missing is None:
-                say(f"{reading.rung.name}: warming up")
-                reading.missing = bout.warm_up(prompt, capacity)
-        ready = [(reading, bout) for reading, bout in bouts if reading.missing is None]
-        take_turns([bout for _, bout in ready], prompt, settings.max_new_tokens, settings, say)
-        for reading, bout in ready:
-            bout.read_peak()
-            reading.rounds.append(bout.round)
-            if reading.exactness is None:
-                say(f"{reading.rung.name}: comparing logits with the reference's")
-                reading.exactness = bout.compare(reference)
-
-
 def take_turns(
-    bouts: Sequence[Bout],
+    workers: Mapping[str, process.WorkerProcess],
     prompt_token_ids: list[int],
     max_new_tokens: int,
     settings: Settings,
     say: Say,
-) -> None:
+) -> dict[str, list[Run]]:
     """Run each in turn, and again while there are repeats and time left of the round's share."""
+    runs: dict[str, list[Run]] = {name: [] for name in workers}
     started_s = time.perf_counter()
-    allowed_s = settings.rung_seconds / settings.rounds * len(bouts)
+    allowed_s = settings.rung_seconds / settings.rounds * len(workers)
     least = -(-_LEAST_RUNS // settings.rounds)  # rounded up
     for number in range(settings.repeats):
         spent_s = time.perf_counter() - started_s
         if number >= least and spent_s * (number + 1) / number > allowed_s:
             break
-        for bout in turned(bouts, number):
-            say(f"{bout.rung.name}: run {number + 1} of {settings.repeats}")
-            bout.run(prompt_token_ids, max_new_tokens)
+        for name in turned(list(workers), number):
+            say(f"{name}: run {number + 1} of {settings.repeats}")
+            runs[name].append(workers[name].ask(Worker.run, prompt_token_ids, max_new_tokens))
+    return runs
 
 
-def _timings(prompt_token_ids: list[int], answer: dict[str, Any]) -> Timings:
-    return Timings(len(prompt_token_ids), answer["prefill_s"], tuple(answer["token_s"]))
+def _record_reference(settings: Settings, say: Say) -> None:
+    """Run the float32 eager reference once, its logits kept in a file for the rungs."""
+    with process.WorkerProcess(REFERENCE.name, settings) as worker:
+        say("reference: loading")
+        worker.ask(Worker.load, REFERENCE.name)
+        worker.ask(Worker.warm_up, settings.prompt_token_ids, settings.capacity)
+        say("reference: computing the logits to compare with")
+        worker.ask(Worker.record)
+
+
+def _measure_round(readings: Sequence[Reading], settings: Settings, say: Say) -> None:
+    """One more round of rungs that live side by side: load, warm up and time each, in this order.
+
+    Logits are compared in the first round; whether later ones give the same, their checksums tell.
+    """
+    prompt = settings.prompt_token_ids
+    workers: dict[str, process.WorkerProcess] = {}
+    begun: dict[str, tuple[float, Run, bool]] = {}
+    with ExitStack() as stack:
+        for reading in (one for one in readings if one.missing is None):
+            name = reading.rung.name
+            say(f"{name}: loading, round {len(reading.rounds) + 1} of {settings.rounds}")
+            worker = stack.enter_context(process.WorkerProcess(name, settings))
+            try:
+                load_s = worker.ask(Worker.load, name)
+                say(f"{name}: warming up")
+                begun[name] = load_s, *worker.ask(Worker.warm_up, prompt, settings.capacity)
+                workers[name] = worker
+            except RungUnavailableError as error:
+                reading.missing = str(error)
+        runs = take_turns(workers, prompt, settings.max_new_tokens, settings, say)
+        for reading in (one for one in readings if one.missing is None):
+            name = reading.rung.name
+            reading.rounds.append(Round(*begun[name], runs[name]))
+            if reading.exactness is None:
+                say(f"{name}: comparing logits with the reference's")
+                own_token_ids = runs[name][-1].token_ids
+                reading.exactness = workers[name].ask(Worker.compare, own_token_ids)

@@ -1,4 +1,4 @@
-"""What a rung is: one way to load a model and to run it, and what it changes."""
+"""What a rung is: a network, the ops it computes with, how it is stepped, and what that changes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,81 +7,93 @@ from typing import Any
 
 import torch
 
-from augur.devices import DTypeName
+from augur.devices import DTYPES, DTypeName
 from augur.loading import load_model
-from augur_gen import CachedSteps, StaticKVCache, Steps, UncachedSteps
-from augur_model import EAGER, Ops, QwenForCausalLM
+from augur_bench.errors import BenchError
+from augur_gen import UncachedSteps
+from augur_model import Ops, QwenForCausalLM
+from augur_proof import Candidate, NewSteps
+from augur_proof.candidate import cached
 from augur_weights import Checkpoint
 
 Load = Callable[[Path, torch.device, torch.dtype], Any]
-"""Checkpoint folder, device, dtype -> a model, ready to run."""
-
-NewSteps = Callable[[], Steps]
-"""Gives what makes the logits of one new sequence."""
-
-Prepare = Callable[[Any, int], NewSteps]
-"""The model, and how many tokens a sequence may come to -> what makes new sequences.
-
-It is called once before many sequences: what they share, such as a compiled function, is made here.
-"""
+"""Checkpoint folder, device, dtype -> a network, ready to run."""
 
 
-def with_ops(ops: Ops) -> Load:
-    """Load augur's network, to compute with this table of ops."""
-
-    def load(folder: Path, device: torch.device, dtype: torch.dtype) -> QwenForCausalLM:
-        model = load_model(Checkpoint(folder), device=device, dtype=dtype)
-        model.ops = ops
-        return model
-
-    return load
+def load_plain(folder: Path, device: torch.device, dtype: torch.dtype) -> QwenForCausalLM:
+    """augur's network, computing with the plain ops."""
+    return load_model(Checkpoint(folder), device=device, dtype=dtype)
 
 
-load_eager = with_ops(EAGER)
-
-
-def cached(model: QwenForCausalLM, capacity: int) -> NewSteps:
-    """Prefill and decode over a preallocated cache."""
-    return lambda: CachedSteps(model, StaticKVCache.for_model(model, capacity))
-
-
-def uncached(logits_to_keep: int | None) -> Prepare:
+def uncached(logits_to_keep: int | None) -> NewSteps:
     """Recompute the whole sequence for every token.
 
     Args:
         logits_to_keep: positions that get logits; None is all.
     """
-
-    def prepare(model: QwenForCausalLM, capacity: int) -> NewSteps:  # noqa: ARG001
-        return lambda: UncachedSteps(model, logits_to_keep=logits_to_keep)
-
-    return prepare
-
-
-def nothing_missing(device: torch.device) -> None:
-    """A rung that runs on every machine."""
+    return lambda model, _capacity: UncachedSteps(model, logits_to_keep=logits_to_keep)
 
 
 @dataclass(frozen=True)
 class Rung:
-    """One step of the ladder.
+    """One step of the ladder. What is left out is as in the rung `cached`.
 
     Attributes:
         name: what `--rungs` and the tables call it.
         changes: what is different from its parent, in a few words.
         parent: the rung it is compared with; None for the first.
-        load: from a checkpoint folder to a model.
-        prepare: from a model to new sequences. May raise `RungUnavailableError`.
         dtype: of weights and cache; None takes the run's `--dtype`.
+        ops: the table of ops to compute with, such as
+            `dataclasses.replace(augur_model.EAGER, rms_norm=mine)`; None leaves the network's own.
+            They are for augur's network.
+        transform: changes the loaded network in place, as `augur_model.replace_linears` does for
+            quantised weights. It counts as loading.
+        new_steps: how a sequence is stepped: chunks, a compiled or fused decode step, no cache. It
+            is called for each sequence, outside the timed phases; what sequences share, such as a
+            compiled function, it makes at the first call and keeps. May raise
+            `RungUnavailableError` where it does not go with the network.
+        load: another way to the network, or another engine's.
         compiles: whether its first decode step compiles something.
         missing: what this machine lacks to run it, as a sentence; None where it lacks nothing.
+
+    Raises:
+        BenchError: a name, words or a dtype that tables and options cannot show.
     """
 
     name: str
     changes: str
     parent: str | None = None
-    load: Load = load_eager
-    prepare: Prepare = cached
     dtype: DTypeName | None = None
+    ops: Ops | None = None
+    transform: Callable[[Any], object] | None = None
+    new_steps: NewSteps = cached
+    load: Load = load_plain
     compiles: bool = False
-    missing: Callable[[torch.device], str | None] = nothing_missing
+    missing: Callable[[torch.device], str | None] | None = None
+
+    def __post_init__(self) -> None:
+        name, changes = self.name, self.changes
+        if not _is_one_line(name) or not name or "," in name or name != name.strip():
+            raise BenchError(
+                f"a rung has the name {name!r}, expected words on one line without a comma"
+            )
+        if not _is_one_line(changes):
+            raise BenchError(f"rung {name}: changes is {changes!r}, expected words on one line")
+        if self.dtype is not None and self.dtype not in tuple(DTYPES):
+            raise BenchError(
+                f"rung {name}: dtype is {self.dtype!r}, expected one of {', '.join(DTYPES)}, or "
+                "None for --dtype"
+            )
+
+    def open(self, folder: Path, device: torch.device, dtype: torch.dtype) -> Candidate:
+        """The network of a checkpoint folder, with this rung's ops, transformed, and its steps."""
+        model = self.load(folder, device, dtype)
+        if self.ops is not None:
+            model.ops = self.ops
+        if self.transform is not None:
+            self.transform(model)
+        return Candidate(model, self.name, self.new_steps)
+
+
+def _is_one_line(text: object) -> bool:
+    return isinstance(text, str) and text.isprintable()

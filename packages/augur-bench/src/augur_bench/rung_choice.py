@@ -1,12 +1,13 @@
-"""Which rungs a run has: the ladder's, a file's, and the peers'."""
+"""Which rungs a run has: the ladder's, those of a file of the user's, and the peers'."""
 
+import importlib.util
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from augur_bench.errors import BenchError
-from augur_bench.ladder import LADDER, REFERENCE
-from augur_bench.peers import PEERS, PeerName
+from augur_bench.ladder import LADDER, PEERS, REFERENCE, PeerName
 from augur_bench.rung import Rung
-from augur_bench.rung_file import rungs_of_file
 
 
 def all_rungs(rungs_from: Path | None) -> dict[str, Rung]:
@@ -20,18 +21,16 @@ def all_rungs(rungs_from: Path | None) -> dict[str, Rung]:
             taken, or a parent is not there.
     """
     rungs = dict(LADDER)
-    for rung in [] if rungs_from is None else rungs_of_file(rungs_from):
+    for rung in [] if rungs_from is None else _rungs_of_file(rungs_from):
         if rung.name in rungs or rung.name in PEERS or rung.name == REFERENCE.name:
             raise BenchError(f"{rungs_from}: there is a rung {rung.name} already; rename it")
         rungs[rung.name] = rung
-    for rung in rungs.values():
-        # Behind the loop: a file may name a rung before its parent.
-        if rung.parent == rung.name:
-            raise BenchError(f"{rungs_from}: rung {rung.name} is its own parent; name another")
-        if rung.parent is not None and rung.parent not in rungs | PEERS:
+    for rung in rungs.values():  # behind the loop: a file may name a rung before its parent
+        others = [name for name in (*rungs, *PEERS) if name != rung.name]
+        if rung.parent is not None and rung.parent not in others:
             raise BenchError(
-                f"{rungs_from}: rung {rung.name} has the parent {rung.parent!r}, and there is no "
-                f"such rung. There are: {', '.join([*rungs, *PEERS])}"
+                f"{rungs_from}: rung {rung.name} has the parent {rung.parent!r}, expected another "
+                f"rung: {', '.join(others)}"
             )
     return rungs
 
@@ -41,7 +40,7 @@ def find_rung(name: str, rungs_from: Path | None) -> Rung:
     return (all_rungs(rungs_from) | PEERS | {REFERENCE.name: REFERENCE})[name]
 
 
-def choose_rungs(names: str | None, rungs_from: Path | None) -> list[Rung]:
+def choose_rungs(names: str | None, rungs_from: Path | None = None) -> list[Rung]:
     """The rungs of a comma-separated list, in the ladder's order; None is all.
 
     Raises:
@@ -60,7 +59,7 @@ def choose_rungs(names: str | None, rungs_from: Path | None) -> list[Rung]:
     return [rung for name, rung in rungs.items() if name in wanted]
 
 
-def choose_pairs(rungs: list[Rung], against: PeerName | None) -> list[tuple[Rung, ...]]:
+def choose_pairs(rungs: list[Rung], against: PeerName | None = None) -> list[tuple[Rung, ...]]:
     """The rungs in the groups in which they are measured: alone, or with the peer they answer to.
 
     Raises:
@@ -75,3 +74,27 @@ def choose_pairs(rungs: list[Rung], against: PeerName | None) -> list[tuple[Rung
             "ask for one of them in --rungs"
         )
     return [(rung, peers[rung.name]) if rung.name in peers else (rung,) for rung in rungs]
+
+
+def _rungs_of_file(path: Path) -> list[Rung]:
+    """The file's `RUNGS`. What it prints goes to stderr: stdout is the result's."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise BenchError(f"--rungs-from {path}: expected a Python file (.py)")
+    module = importlib.util.module_from_spec(spec)
+    # As with `python FILE`: what lies beside it can be imported.
+    sys.path.append(str(path.parent))
+    try:
+        with redirect_stdout(sys.stderr):
+            spec.loader.exec_module(module)
+    except BenchError as error:
+        raise BenchError(f"--rungs-from {path}: {error}") from error
+    except (Exception, SystemExit) as error:  # whatever the file does when it is run
+        raise BenchError(f"--rungs-from {path}: {type(error).__name__}: {error}") from error
+    rungs = getattr(module, "RUNGS", None)
+    if not isinstance(rungs, list) or not all(isinstance(rung, Rung) for rung in rungs):
+        raise BenchError(
+            f"--rungs-from {path}: RUNGS is {type(rungs).__name__}, expected a list of "
+            "augur_bench.Rung"
+        )
+    return rungs

@@ -27,18 +27,17 @@ class Spread:
         return cls(statistics.median(readings), min(readings), max(readings))
 
     @classmethod
-    def of_rates(cls, values: Iterable[float | None]) -> Self | None:
-        """Of rates; None where any of them is, as with a single token there is no decode rate."""
-        rates = list(values)
-        known = [rate for rate in rates if rate is not None]
-        return cls.of(known) if known and len(known) == len(rates) else None
+    def of_known(cls, values: Iterable[float | None]) -> Self | None:
+        """None where any of them is, as with a single token there is no decode rate."""
+        known = list(values)
+        return None if None in known else cls.of(value for value in known if value is not None)
 
     @classmethod
     def across(cls, rounds: Iterable["Spread"]) -> Self:
         """Of rounds with their own readings: the middle of the medians, and the whole range."""
-        spreads = list(rounds)
-        median = statistics.median(spread.median for spread in spreads)
-        return cls(median, min(one.low for one in spreads), max(one.high for one in spreads))
+        ends = [(one.median, one.low, one.high) for one in rounds]
+        medians, lows, highs = zip(*ends, strict=True)
+        return cls(statistics.median(medians), min(lows), max(highs))
 
     def over(self, other: "Spread") -> "Spread":
         """The quotient of two figures that were not measured side by side: the widest it can be."""
@@ -48,7 +47,5 @@ class Spread:
 def percentile(values: Iterable[float], percent: float) -> float | None:
     """The value that `percent` of them do not exceed (nearest rank); None of no values."""
     ordered = sorted(values)
-    if not ordered:
-        return None
     rank = -(-len(ordered) * percent // 100)  # rounded up
-    return ordered[max(0, int(rank) - 1)]
+    return ordered[max(0, int(rank) - 1)] if ordered else None

@@ -1,65 +1,30 @@
 """How prefill, decode and cache memory grow with length: cached beside uncached."""
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import asdict, dataclass, field
 from itertools import chain
+from typing import Any
 
 from augur.devices import DTYPES
+from augur_bench import process
 from augur_bench.errors import BenchError
-from augur_bench.ladder import LADDER
-from augur_bench.measure import Bout, Round, take_turns, turned
-from augur_bench.progress import Say
-from augur_bench.settings import Settings
+from augur_bench.measure import Say, take_turns, turned
+from augur_bench.settings import WARM_UP_TOKENS, Settings, prompt_of_length
 from augur_bench.spread import Spread
-from augur_bench.work import ModelSize
-from augur_bench.workload import WARM_UP_TOKENS
+from augur_bench.worker import Worker
 from augur_gen import Timings
 
-
-class SweepName(StrEnum):
-    """Which length grows."""
-
-    PROMPT = "prompt"
-    NEW_TOKENS = "new-tokens"
-
-
 # Uncached, the last of these take minutes on two CPU cores and moments on a GPU.
-_LENGTHS_ON_CPU: dict[SweepName, tuple[int, ...]] = {
-    SweepName.PROMPT: (16, 32, 64, 128, 256),
-    SweepName.NEW_TOKENS: (8, 16, 32, 64),
+_LENGTHS_ON_CPU: dict[str, tuple[int, ...]] = {
+    "prompt": (16, 32, 64, 128, 256),
+    "new-tokens": (8, 16, 32, 64),
 }
-_LENGTHS_ELSEWHERE: dict[SweepName, tuple[int, ...]] = {
-    SweepName.PROMPT: (128, 256, 512, 1024, 2048),
-    SweepName.NEW_TOKENS: (32, 64, 128, 256),
+_LENGTHS_ELSEWHERE: dict[str, tuple[int, ...]] = {
+    "prompt": (128, 256, 512, 1024, 2048),
+    "new-tokens": (32, 64, 128, 256),
 }
 # Enough for a decode rate; this sweep is about the prompt.
 _TOKENS_AFTER_PROMPT = 4
-
-
-@dataclass(frozen=True)
-class Point:
-    """Both rungs at one length.
-
-    Attributes:
-        prompt_tokens: fed at once.
-        new_tokens: generated.
-        cache_bytes: of a cache that just holds them all.
-        cached_prefill_s: seconds for the prompt.
-        uncached_prefill_s: as above.
-        cached_token_s: seconds for a token after the first, mean of a run.
-        uncached_token_s: as above.
-        decode_ratio: how many times faster cached decodes, from runs that stood side by side.
-    """
-
-    prompt_tokens: int
-    new_tokens: int
-    cache_bytes: int
-    cached_prefill_s: Spread
-    uncached_prefill_s: Spread
-    cached_token_s: Spread
-    uncached_token_s: Spread
-    decode_ratio: Spread
 
 
 @dataclass
@@ -68,41 +33,43 @@ class _Task:
 
     Attributes:
         prompt_token_ids: fed at once.
-        lengths: numbers of new tokens that are reported, rising; a run makes the last.
-        cached: the runs of the one rung, in all rounds.
-        uncached: those of the other, each beside the one of the same place.
+        lengths: numbers of new tokens that are reported, rising; a run makes the last, and its
+            first tokens are those of all shorter ones.
+        timings: of each rung's runs in all rounds, each beside the other's of the same place.
     """
 
     prompt_token_ids: list[int]
     lengths: list[int]
-    cached: list[Timings] = field(default_factory=list)
-    uncached: list[Timings] = field(default_factory=list)
+    timings: dict[str, list[Timings]] = field(
+        default_factory=lambda: {"cached": [], "uncached": []}
+    )
 
 
-def sweep_lengths(
-    name: SweepName, asked: list[int] | None, settings: Settings, size: ModelSize
-) -> list[int]:
+def sweep_lengths(name: str, asked: list[int] | None, settings: Settings) -> list[int]:
     """The lengths of a sweep: those asked for, or those of the device that the model can take.
+
+    Args:
+        name: which length grows, "prompt" or "new-tokens".
+        asked: None takes the device's.
+        settings: of the run.
 
     Raises:
         BenchError: a length is too short, or too long for the model; or none is left.
     """
-    defaults = _LENGTHS_ON_CPU if settings.device == "cpu" else _LENGTHS_ELSEWHERE
-    limit = size.config.num_positions
+    defaults = (_LENGTHS_ON_CPU if settings.device == "cpu" else _LENGTHS_ELSEWHERE)[name]
+    limit = settings.size.config.num_positions
     if asked is None:
-        lengths = [
-            length for length in defaults[name] if sum(_shape(name, length, settings)) <= limit
-        ]
+        lengths = [length for length in defaults if _total(name, length, settings) <= limit]
         if not lengths:
             raise BenchError(
-                f"--sweep {name}: its lengths are {', '.join(map(str, defaults[name]))}, and with "
-                f"prompt and new tokens together none fits into the {limit} positions of the "
-                "model. Name shorter ones in --sweep-at, or leave --sweep out"
+                f"--sweep {name}: its lengths are {', '.join(map(str, defaults))}, and with prompt "
+                f"and new tokens together none fits into the {limit} positions of the model. Name "
+                "shorter ones in --sweep-at, or leave --sweep out"
             )
         return lengths
-    least = 1 if name is SweepName.PROMPT else 2
+    least = 1 if name == "prompt" else 2
     for length in asked:
-        if length < least or sum(_shape(name, length, settings)) > limit:
+        if length < least or _total(name, length, settings) > limit:
             raise BenchError(
                 f"--sweep {name}: length {length} is not possible; expected {least} or more, and "
                 f"prompt and new tokens together at most {limit}, the model's positions"
@@ -111,85 +78,83 @@ def sweep_lengths(
 
 
 def run_sweeps(
-    lengths: dict[SweepName, list[int]], settings: Settings, size: ModelSize, say: Say
-) -> dict[str, list[Point]]:
+    lengths: dict[str, list[int]], settings: Settings, say: Say = print
+) -> dict[str, dict[str, Any]]:
     """Measure both rungs at each length, in turns.
 
     Args:
         lengths: of each sweep, rising, as `sweep_lengths` gives them.
         settings: of the run.
-        size: of the model.
         say: told what is being done.
     """
     tasks = {name: _tasks(name, chosen, settings) for name, chosen in lengths.items()}
     for number in range(settings.rounds if tasks else 0):
         with ExitStack() as stack:
-            bouts = {
-                rung.name: Bout(rung, stack.enter_context(settings.worker(rung.name)))
-                for rung in turned([LADDER["cached"], LADDER["uncached"]], number)
-            }
-            for name, bout in bouts.items():
-                say(f"sweep: loading {name}")
-                bout.load(settings)
+            workers: dict[str, process.WorkerProcess] = {}
+            for rung in turned(["cached", "uncached"], number):
+                say(f"sweep: loading {rung}")
+                workers[rung] = stack.enter_context(process.WorkerProcess(rung, settings))
+                workers[rung].ask(Worker.load, rung)
             for task in chain.from_iterable(tasks.values()):
-                _run(task, bouts, settings, say)
-    return {
-        name.value: [
-            _point(task, new_tokens, settings, size)
-            for task in tasks[name]
-            for new_tokens in task.lengths
-        ]
-        for name in tasks
-    }
+                _run(task, workers, settings, say)
+    found: dict[str, dict[str, Any]] = {}
+    for name, parts in tasks.items():
+        points = [_point(task, num_new, settings) for task in parts for num_new in task.lengths]
+        found[name] = {"points": points, "ratio_grows": ratio_grows(points)}
+    return found
 
 
-def ratio_grows(points: list[Point]) -> bool:
+def ratio_grows(points: list[dict[str, Any]]) -> bool:
     """Whether cached gains on uncached from the shortest length to the longest, beyond noise."""
-    return points[0].decode_ratio.high < points[-1].decode_ratio.low
+    first, last = points[0]["decode_ratio"], points[-1]["decode_ratio"]
+    return bool(first["high"] < last["low"])
 
 
-def _shape(name: SweepName, length: int, settings: Settings) -> tuple[int, int]:
+def _total(name: str, length: int, settings: Settings) -> int:
     """Prompt tokens and new tokens."""
-    if name is SweepName.PROMPT:
-        return length, _TOKENS_AFTER_PROMPT
-    return len(settings.workload.prompt_token_ids), max(length, WARM_UP_TOKENS)
+    if name == "prompt":
+        return length + _TOKENS_AFTER_PROMPT
+    return len(settings.prompt_token_ids) + max(length, WARM_UP_TOKENS)
 
 
-def _tasks(name: SweepName, lengths: list[int], settings: Settings) -> list[_Task]:
-    if name is SweepName.PROMPT:
-        return [_Task(settings.workload.cut(length), [_TOKENS_AFTER_PROMPT]) for length in lengths]
-    # A run holds all shorter ones: its first tokens are theirs.
-    return [_Task(settings.workload.prompt_token_ids, lengths)]
+def _tasks(name: str, lengths: list[int], settings: Settings) -> list[_Task]:
+    if name == "new-tokens":
+        return [_Task(settings.prompt_token_ids, lengths)]
+    prompts = [prompt_of_length(length, settings.prompts) for length in lengths]
+    return [_Task(prompt, [_TOKENS_AFTER_PROMPT]) for prompt in prompts]
 
 
-def _run(task: _Task, bouts: dict[str, Bout], settings: Settings, say: Say) -> None:
+def _run(
+    task: _Task, workers: dict[str, process.WorkerProcess], settings: Settings, say: Say
+) -> None:
     """One round of a task."""
-    num_prompt, num_new = len(task.prompt_token_ids), task.lengths[-1]
-    for name, bout in bouts.items():
-        say(f"sweep, {num_prompt} prompt tokens: warming up {name}")
-        bout.warm_up(task.prompt_token_ids, num_prompt + max(num_new, WARM_UP_TOKENS))
-        bout.round = Round()
-    take_turns(list(bouts.values()), task.prompt_token_ids, num_new, settings, say)
-    task.cached += bouts["cached"].round.runs
-    task.uncached += bouts["uncached"].round.runs
+    prompt, num_new = task.prompt_token_ids, task.lengths[-1]
+    for name, worker in workers.items():
+        say(f"sweep, {len(prompt)} prompt tokens: warming up {name}")
+        worker.ask(Worker.warm_up, prompt, len(prompt) + max(num_new, WARM_UP_TOKENS))
+    for name, runs in take_turns(workers, prompt, num_new, settings, say).items():
+        task.timings[name] += [run.timings for run in runs]
 
 
-def _point(task: _Task, new_tokens: int, settings: Settings, size: ModelSize) -> Point:
-    prompt_tokens = len(task.prompt_token_ids)
-    cached_token_s = [_mean_token_s(run, new_tokens) for run in task.cached]
-    uncached_token_s = [_mean_token_s(run, new_tokens) for run in task.uncached]
-    ratios = (slow / fast for fast, slow in zip(cached_token_s, uncached_token_s, strict=True))
-    return Point(
-        prompt_tokens=prompt_tokens,
-        new_tokens=new_tokens,
-        cache_bytes=size.cache_bytes(prompt_tokens + new_tokens, DTYPES[settings.dtype]),
-        cached_prefill_s=Spread.of(run.prefill_s for run in task.cached),
-        uncached_prefill_s=Spread.of(run.prefill_s for run in task.uncached),
-        cached_token_s=Spread.of(cached_token_s),
-        uncached_token_s=Spread.of(uncached_token_s),
-        decode_ratio=Spread.of(ratios),
-    )
-
-
-def _mean_token_s(run: Timings, new_tokens: int) -> float:
-    return sum(run.token_s[1:new_tokens]) / (new_tokens - 1)
+def _point(task: _Task, num_new: int, settings: Settings) -> dict[str, Any]:
+    """Both rungs at one length, as it is reported: seconds for the prompt and for each token."""
+    num_prompt = len(task.prompt_token_ids)
+    token_s = {
+        rung: [sum(run.token_s[1:num_new]) / (num_new - 1) for run in timings]
+        for rung, timings in task.timings.items()
+    }
+    pairs = zip(token_s["cached"], token_s["uncached"], strict=True)
+    spreads = {
+        **{
+            f"{rung}_prefill_s": Spread.of(run.prefill_s for run in timings)
+            for rung, timings in task.timings.items()
+        },
+        **{f"{rung}_token_s": Spread.of(seconds) for rung, seconds in token_s.items()},
+        "decode_ratio": Spread.of(slow / fast for fast, slow in pairs),
+    }
+    return {
+        "prompt_tokens": num_prompt,
+        "new_tokens": num_new,
+        "cache_bytes": settings.size.cache_bytes(num_prompt + num_new, DTYPES[settings.dtype]),
+        **{key: asdict(spread) for key, spread in spreads.items()},
+    }

@@ -13,21 +13,16 @@ gets nearer to no limit by it. Counted are
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
+from augur_gen import StaticKVCache
 from augur_model import QwenConfig, QwenForCausalLM
 
 
-@dataclass(frozen=True)
-class Work:
-    """What one pass takes at the least.
-
-    Attributes:
-        num_bytes: read from memory.
-        flops: floating-point operations.
-    """
+class Work(NamedTuple):
+    """Of one pass: bytes read from memory, and floating-point operations."""
 
     num_bytes: float
     flops: float
@@ -47,18 +42,43 @@ class ModelSize:
         weights = {parameter for _, parameter in model.named_parameters()}
         embedding, head = model.model.embed_tokens.weight, model.lm_head.weight
         read = weights if config.tie_word_embeddings else weights - {embedding}
+        blocks = weights - {embedding, head}
         self.config = config
         self.num_parameters = sum(weight.numel() for weight in weights)
         self.num_read = sum(weight.numel() for weight in read)
         self.num_head = head.numel()
-        self.num_block_matrices = sum(
-            weight.numel() for weight in weights - {embedding, head} if weight.dim() == 2
-        )
+        self.num_block_matrices = sum(one.numel() for one in blocks if one.dim() == 2)
 
     def cache_bytes(self, num_tokens: int, dtype: torch.dtype) -> int:
         """Keys and values of that many tokens, all layers."""
-        layers = self.config.num_hidden_layers
-        return 2 * layers * self._key_value_width * num_tokens * dtype.itemsize
+        return StaticKVCache.num_bytes_of(self.config, num_tokens, dtype=dtype)
+
+    def least_work(
+        self, num_prompt_tokens: int, num_new_tokens: int, dtype: torch.dtype
+    ) -> dict[str, Work | None]:
+        """Of "prefill", the whole prompt in one pass, and of "decode", one token more.
+
+        That is on average over all new tokens after the first; None where there is one alone.
+        """
+        # Token i looks at i tokens, itself among them.
+        attended = self._attended_tokens(range(1, num_prompt_tokens + 1))
+        prefill = Work(
+            num_bytes=self._weight_bytes(num_prompt_tokens, dtype)
+            + self.cache_bytes(num_prompt_tokens, dtype),
+            flops=num_prompt_tokens * self._block_flops(attended) + 2 * self.num_head,
+        )
+        if num_new_tokens == 1:
+            return {"prefill": prefill, "decode": None}
+        # The step that makes token i + 1 of the new ones looks at the prompt and i new tokens.
+        attended = self._attended_tokens(
+            range(num_prompt_tokens + 1, num_prompt_tokens + num_new_tokens)
+        )
+        cached = 2 * self.config.num_key_value_heads * self.config.head_dim * attended
+        decode = Work(
+            num_bytes=self._weight_bytes(1, dtype) + cached * dtype.itemsize,
+            flops=self._block_flops(attended) + 2 * self.num_head,
+        )
+        return {"prefill": prefill, "decode": decode}
 
     def _attended_tokens(self, contexts: range) -> float:
         """Tokens that one query looks at, all layers together, on average over those contexts."""
@@ -70,43 +90,6 @@ class ModelSize:
         )
         return total / len(contexts)
 
-    def prefill_work(
-        self, num_prompt_tokens: int, dtype: torch.dtype, *, all_logits: bool = False
-    ) -> Work:
-        """A whole prompt in one pass.
-
-        Args:
-            num_prompt_tokens: its length.
-            dtype: of weights and cache.
-            all_logits: whether every position's logits are wanted, not the last one's alone.
-        """
-        # Token i looks at i tokens, itself among them.
-        attended = self._attended_tokens(range(1, num_prompt_tokens + 1))
-        heads = num_prompt_tokens if all_logits else 1
-        return Work(
-            num_bytes=self._weight_bytes(num_prompt_tokens, dtype)
-            + self.cache_bytes(num_prompt_tokens, dtype),
-            flops=num_prompt_tokens * self._block_flops(attended) + heads * 2 * self.num_head,
-        )
-
-    def decode_work(self, num_prompt_tokens: int, num_new_tokens: int, dtype: torch.dtype) -> Work:
-        """One decoded token, on average over all after the first.
-
-        Args:
-            num_prompt_tokens: length of the prompt.
-            num_new_tokens: tokens generated, at least 2.
-            dtype: of weights and cache.
-        """
-        # The step that makes token i + 1 of the new ones looks at the prompt and i new tokens.
-        attended = self._attended_tokens(
-            range(num_prompt_tokens + 1, num_prompt_tokens + num_new_tokens)
-        )
-        cache = 2 * self._key_value_width * attended * dtype.itemsize
-        return Work(
-            num_bytes=self._weight_bytes(1, dtype) + cache,
-            flops=self._block_flops(attended) + 2 * self.num_head,
-        )
-
     def _weight_bytes(self, num_tokens: int, dtype: torch.dtype) -> int:
         tied = self.config.tie_word_embeddings
         num_rows = 0 if tied else num_tokens * self.config.hidden_size
@@ -115,7 +98,3 @@ class ModelSize:
     def _block_flops(self, attended_tokens: float) -> float:
         query_width = self.config.num_attention_heads * self.config.head_dim
         return 2 * self.num_block_matrices + 4 * query_width * attended_tokens
-
-    @property
-    def _key_value_width(self) -> int:
-        return self.config.num_key_value_heads * self.config.head_dim

@@ -1,207 +1,191 @@
-"""One rung in a process of its own, so that its memory, threads and compiled code are its own.
+"""What a rung's own process does, so that its memory, threads and compiled code are its own."""
 
-Started by `worker_process`; see `serve` for the protocol.
-"""
-
+import os
+import signal
 import sys
-from dataclasses import asdict
-from pathlib import Path
+import tempfile
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from augur.devices import DTYPES, DTypeName
-from augur_bench.environment import compute_environment
+from augur_bench import exactness
 from augur_bench.errors import RungFailedError, RungUnavailableError
-from augur_bench.exactness import find_parting, measure_exactness
-from augur_bench.limits import measure_bandwidth, measure_matmul
-from augur_bench.peak_memory import peak_memory, reset_peak_memory
-from augur_bench.reference_logits import Continuation, open_rows, record
-from augur_bench.rung import NewSteps
+from augur_bench.limits import Limits, read_limits
+from augur_bench.machine import compute_environment, peak_memory, reset_peak_memory
 from augur_bench.rung_choice import find_rung
-from augur_bench.serve import Command, serve
-from augur_bench.workload import WARM_UP_TOKENS
-from augur_gen import Generation, GenerationResult, StopConditions, Stopwatch, greedy
+from augur_bench.settings import WARM_UP_TOKENS, Settings
+from augur_gen import Generation, Steps, StopConditions, Stopwatch, Timings, greedy
 
 _INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
-EXIT_INTERRUPTED = 130  # as shells report a program that Ctrl-C ended: 128 + SIGINT
+
+@dataclass(frozen=True)
+class Run:
+    """A text generated greedily to its full length.
+
+    Attributes:
+        timings: of each phase.
+        token_ids: the new tokens.
+        row_sums: a checksum of the bits of each row of logits: any bit that changes alone changes
+            it.
+        peak_bytes: most memory taken by its end since the warm-up's, and by that since the start.
+    """
+
+    timings: Timings
+    token_ids: list[int]
+    row_sums: list[int]
+    peak_bytes: int | None
 
 
 class Worker:
-    """The commands; each takes and gives plain JSON values.
+    """What can be asked of a rung's process.
 
     Args:
-        device: to run on.
-        threads: for torch; None leaves its own choice.
+        settings: of the bench's run.
+        stopwatch: None takes the device's.
     """
 
-    def __init__(self, device: str, threads: int | None) -> None:
-        if threads is not None:
-            torch.set_num_threads(threads)
-        self._device = torch.device(device)
-        self._model: Any = None
-        self._new_steps: NewSteps | None = None
+    def __init__(self, settings: Settings, stopwatch: Stopwatch | None = None) -> None:
+        if settings.threads is not None:
+            torch.set_num_threads(settings.threads)
+        self._settings = settings
+        self._device = torch.device(settings.device)
+        self._stopwatch = stopwatch or Stopwatch(self._device)
 
-    def environment(self) -> dict[str, Any]:
-        """Where and with what this process computes."""
-        return compute_environment(self._device)
+    def machine(self, dtypes: set[DTypeName]) -> tuple[dict[str, Any], Limits]:
+        """What this process computes with, and what the machine allows: read once more."""
+        return compute_environment(self._device), read_limits(self._device, dtypes)
 
-    def limits(self, dtypes: list[DTypeName]) -> dict[str, Any]:
-        """Read the machine's limits once."""
-        return {
-            "bytes_per_s": measure_bandwidth(self._device),
-            "flops_per_s": {name: measure_matmul(self._device, DTYPES[name]) for name in dtypes},
-        }
+    def load(self, name: str) -> float:
+        """Load the rung's network: seconds from the checkpoint to a network ready to run.
 
-    def load(
-        self, rung: str, rungs_from: str | None, folder: str, dtype: DTypeName
-    ) -> dict[str, Any]:
-        """Load the rung's model, or say what is missing for it."""
-        self._rung = find_rung(rung, None if rungs_from is None else Path(rungs_from))
-        missing = self._rung.missing(self._device)
+        Raises:
+            RungUnavailableError: something is missing for it.
+        """
+        settings = self._settings
+        rung = find_rung(name, settings.rungs_from)
+        missing = None if rung.missing is None else rung.missing(self._device)
         if missing is not None and not isinstance(missing, str):
             raise RungFailedError(f"missing gave {missing!r}, expected a sentence or None")
         if missing is not None:
-            return {"missing": missing}
-        stopwatch = Stopwatch(self._device)
-        started_s = stopwatch.read()
-        self._model = self._rung.load(Path(folder), self._device, DTYPES[dtype])
-        return {"load_s": stopwatch.read() - started_s, "missing": None}
+            raise RungUnavailableError(missing)
+        dtype = DTYPES[settings.dtype_of(rung)]
+        started_s = self._stopwatch.read()
+        self._candidate = rung.open(settings.folder, self._device, dtype)
+        return self._stopwatch.read() - started_s
 
-    def warm_up(self, prompt_token_ids: list[int], capacity: int) -> dict[str, Any]:
-        """Get ready for sequences of up to `capacity` tokens, and run each phase once."""
-        try:
-            self._new_steps = self._rung.prepare(self._model, capacity)
-        except RungUnavailableError as error:
-            return {"missing": str(error)}
-        answer = self.run(prompt_token_ids, WARM_UP_TOKENS)
-        answer["missing"] = None
-        answer["peak_memory_bytes"] = peak_memory(self._device)
-        answer["peak_was_reset"] = reset_peak_memory(self._device)
-        return answer
+    def warm_up(self, prompt_token_ids: list[int], capacity: int) -> tuple[Run, bool]:
+        """Get ready for sequences of up to `capacity` tokens, and run each phase once, uncounted.
 
-    def run(self, prompt_token_ids: list[int], max_new_tokens: int) -> dict[str, Any]:
-        """Generate once; no EOS ends it, so every run makes as many tokens as any other."""
-        row_sums: list[Tensor] = []
-        result = run_once(
-            self._ready_steps, prompt_token_ids, max_new_tokens, self._device, row_sums=row_sums
-        )
-        return {
-            "prefill_s": result.timings.prefill_s,
-            "token_s": list(result.timings.token_s),
-            "token_ids": result.token_ids,
-            "row_sums": [int(row_sum) for row_sum in row_sums],
-        }
+        Returns:
+            the run, and whether the peak of memory could be begun anew behind it.
 
-    def peak(self) -> dict[str, Any]:
-        """The most memory taken since the warm-up."""
-        return {"peak_memory_bytes": peak_memory(self._device)}
-
-    def record(
-        self, prompts: list[list[int]], num_tokens: list[int], logits: str, vocab_size: int
-    ) -> dict[str, Any]:
-        """Continue the prompts and write the logits into a file."""
-        rows = open_rows(Path(logits), sum(num_tokens), vocab_size)
-        chosen = record(self._ready_steps, prompts, num_tokens, rows, self._device)
-        return {"token_ids": chosen}
-
-    def compare(
-        self,
-        timed: dict[str, Any],
-        checks: list[dict[str, Any]],
-        own_token_ids: list[int],
-        logits: str,
-        num_rows: int,
-        vocab_size: int,
-    ) -> dict[str, Any]:
-        """Hold this rung against the reference.
-
-        Args:
-            timed: the reference's continuation of the prompt that was timed.
-            checks: its continuations of the check prompts.
-            own_token_ids: the rung's.
-            logits: the reference's file.
-            num_rows: of the file.
-            vocab_size: width of its rows.
+        Raises:
+            RungUnavailableError: the rung does not go with the network.
         """
-        rows = open_rows(Path(logits), num_rows, vocab_size)
-        fed = [Continuation(**continuation) for continuation in (timed, *checks)]
-        found = measure_exactness(self._ready_steps, fed, rows, self._device)
-        parting = find_parting(own_token_ids, fed[0], rows)
-        return {**asdict(found), "own_text": asdict(parting)}
+        self._new_steps = partial(self._candidate.new_steps, self._candidate.model, capacity)
+        return self.run(prompt_token_ids, WARM_UP_TOKENS), reset_peak_memory(self._device)
 
-    @property
-    def _ready_steps(self) -> NewSteps:
-        if self._new_steps is None:
-            raise RuntimeError("a worker was asked to run before its warm-up")
-        return self._new_steps
+    def run(self, prompt_token_ids: list[int], max_new_tokens: int) -> Run:
+        """Generate once; no EOS ends it, so every run makes as many tokens as any other."""
+        steps = self._new_steps()  # the cache's memory is taken here, before the clock is read
+        return run_once(steps, prompt_token_ids, max_new_tokens, self._device, self._stopwatch)
+
+    def record(self) -> None:
+        """Write the reference: the timed prompt continued, and the others behind it."""
+        settings = self._settings
+        texts = [(settings.prompt_token_ids, settings.max_new_tokens)]
+        texts += [(prompt, settings.check_tokens) for prompt in settings.prompts]
+        continuations = [
+            exactness.continue_greedily(self._new_steps(), prompt, num_new, self._device)
+            for prompt, num_new in texts
+        ]
+        exactness.save_reference(continuations, settings.reference_file)
+
+    def compare(self, own_token_ids: list[int]) -> dict[str, Any]:
+        """Hold this rung against the reference; its own tokens are those of a timed run."""
+        reference = exactness.load_reference(self._settings.reference_file)
+        return exactness.measure_exactness(self._new_steps, own_token_ids, reference, self._device)
 
 
 def run_once(
-    new_steps: NewSteps,
+    steps: Steps,
     prompt_token_ids: list[int],
     max_new_tokens: int,
     device: torch.device,
     stopwatch: Stopwatch | None = None,
-    row_sums: list[Tensor] | None = None,
-) -> GenerationResult:
+) -> Run:
     """Generate greedily to the full length, timed.
 
     Args:
-        new_steps: of the rung.
+        steps: of a new sequence.
         prompt_token_ids: the prompt.
         max_new_tokens: after it.
         device: to run on.
         stopwatch: to time it with; None takes the device's.
-        row_sums: given a checksum of each row of logits: any bit that changes alone changes it.
 
     Raises:
         RungFailedError: a logit is -inf.
         GenerationError: a logit is +inf or not a number.
     """
     lowest: list[Tensor] = []
+    row_sums: list[Tensor] = []
 
-    def keep_lowest_and_choose(logits: Tensor) -> Tensor:
+    def look_and_choose(logits: Tensor) -> Tensor:
         # The choice refuses NaN and +inf itself. Passes over one row, and nothing waits for them:
         # microseconds beside a forward pass.
         lowest.append(logits.amin())
-        if row_sums is not None:
-            row_sums.append(logits.view(_INTEGERS[logits.element_size()]).sum())
+        row_sums.append(logits.view(_INTEGERS[logits.element_size()]).sum())
         return greedy(logits)
 
-    steps = new_steps()  # the cache's memory is taken here, before the clock is read
     stop = StopConditions(max_new_tokens)
     result = Generation(
-        steps,
-        prompt_token_ids,
-        stop,
-        device=device,
-        sampler=keep_lowest_and_choose,
-        stopwatch=stopwatch,
+        steps, prompt_token_ids, stop, device=device, sampler=look_and_choose, stopwatch=stopwatch
     ).run()
+    peak_bytes = peak_memory(device)
     for num_new_tokens, low in enumerate(lowest):
         if not low.isfinite():
             raise RungFailedError(f"after {num_new_tokens} new tokens, a logit is {float(low)}")
-    return result
+    sums = [int(row_sum) for row_sum in row_sums]
+    return Run(result.timings, result.token_ids, sums, peak_bytes)
 
 
-def commands(worker: Worker) -> dict[str, Command]:
-    """What can be asked of a worker, by name."""
-    names = ("environment", "limits", "load", "warm_up", "run", "peak", "record", "compare")
-    return {name: getattr(worker, name) for name in names}
+def serve(connection: "Connection[Any, Any]", settings: Settings) -> None:
+    """Do what the other end asks, a method's name and its arguments, until that end is closed."""
+    # What a rung prints belongs to stderr: stdout is the result's.
+    os.dup2(2 if sys.stderr else os.open(os.devnull, os.O_WRONLY), 1)
+    # Nothing compiled by an earlier process is found: the time to compile is always all of it.
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(dir=settings.scratch)
+    with suppress(EOFError, OSError, KeyboardInterrupt):
+        signal.signal(signal.SIGTERM, _end)
+        worker = Worker(settings)
+        while True:
+            connection.send(answer(worker, *connection.recv()))
 
 
-def main() -> None:
-    """Serve as `worker.py DEVICE [THREADS]`."""
-    device, *threads = sys.argv[1:]
+def _end(number: int, _frame: object) -> None:
+    """Being ended is an end like any other: a rung can stop what it started itself."""
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def answer(
+    worker: Worker, command: str, arguments: tuple[Any, ...]
+) -> tuple[type[Exception] | None, Any]:
+    """Carry out one request: None and what it gave, or a kind of error and its message."""
     try:
-        serve(commands(Worker(device, int(threads[0]) if threads else None)))
-    except (KeyboardInterrupt, BrokenPipeError):
-        # The one who started us ends too, and says why.
-        sys.exit(EXIT_INTERRUPTED)
-
-
-if __name__ == "__main__":
-    main()
+        return None, getattr(worker, command)(*arguments)
+    except RungUnavailableError as error:
+        return RungUnavailableError, str(error)
+    except (Exception, SystemExit) as error:  # a rung must not end the process unheard
+        if type(error).__module__.startswith("augur"):
+            return RungFailedError, str(error) or type(error).__name__
+        traceback.print_exc()  # not an error of ours, whose message says all, but somebody's bug
+        return RungFailedError, f"{type(error).__name__}: {error}"

@@ -75,7 +75,7 @@ def test_the_untied_model_reads_all_but_the_embedding(untied):
 
 def test_a_decoded_token_of_the_tied_model(tied):
     # 100 prompt tokens and 20 new ones: the steps look at 101 .. 119 tokens, 110 on average.
-    work = tied.decode_work(100, 20, torch.bfloat16)
+    work = tied.least_work(100, 20, torch.bfloat16)["decode"]
     cache = 2 * 24 * 2 * 64 * 110
     assert work.num_bytes == 2 * (TIED_READ + cache)
     attention = 4 * 24 * 14 * 64 * 110
@@ -84,7 +84,7 @@ def test_a_decoded_token_of_the_tied_model(tied):
 
 def test_a_decoded_token_of_the_untied_model(untied):
     # One row of the embedding, 3584 wide, beside what is always read.
-    work = untied.decode_work(100, 20, torch.float32)
+    work = untied.least_work(100, 20, torch.float32)["decode"]
     cache = 2 * 28 * 4 * 128 * 110
     assert work.num_bytes == 4 * (UNTIED_READ + 3584 + cache)
     attention = 4 * 28 * 28 * 128 * 110
@@ -95,7 +95,7 @@ def test_a_sliding_window_cuts_off_what_is_looked_at():
     # 12 layers look at all 101 .. 119 tokens, 110 on average; 12 at the last 105 alone:
     # 101, 102, 103, 104 and fifteen times 105.
     windowed = ModelSize(config(attention_windows=(None,) * 12 + (105,) * 12))
-    work = windowed.decode_work(100, 20, torch.float32)
+    work = windowed.least_work(100, 20, torch.float32)["decode"]
     attended = 12 * 110 + 12 * (101 + 102 + 103 + 104 + 15 * 105) / 19
     assert work.num_bytes == pytest.approx(4 * (TIED_READ + 2 * 2 * 64 * attended), rel=1e-12)
     flops = 2 * 357_826_560 + 4 * 14 * 64 * attended + 2 * 151936 * 896
@@ -104,19 +104,19 @@ def test_a_sliding_window_cuts_off_what_is_looked_at():
 
 def test_a_prompt_of_the_tied_model(tied):
     # Token i looks at i tokens: 50.5 on average over 100. Only the last needs the head.
-    work = tied.prefill_work(100, torch.float32)
+    work = tied.least_work(100, 20, torch.float32)["prefill"]
     attention = 4 * 24 * 14 * 64 * sum(range(1, 101))
     assert work.flops == 100 * 2 * 357_826_560 + attention + 2 * 151936 * 896
     assert work.num_bytes == 4 * (TIED_READ + 2 * 24 * 2 * 64 * 100)
 
 
-def test_all_logits_take_the_head_for_every_position(untied):
-    last = untied.prefill_work(100, torch.float32)
-    every = untied.prefill_work(100, torch.float32, all_logits=True)
-    assert every.flops - last.flops == 99 * 2 * 152064 * 3584
-    assert (
-        every.num_bytes == last.num_bytes == 4 * (UNTIED_READ + 100 * 3584 + 2 * 28 * 4 * 128 * 100)
-    )
+def test_a_prompt_of_the_untied_model_reads_a_row_of_the_embedding_for_each_token(untied):
+    work = untied.least_work(100, 20, torch.float32)["prefill"]
+    assert work.num_bytes == 4 * (UNTIED_READ + 100 * 3584 + 2 * 28 * 4 * 128 * 100)
+
+
+def test_a_single_token_has_no_decode(tied):
+    assert tied.least_work(100, 1, torch.float32)["decode"] is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -134,15 +134,23 @@ LIMITS = Limits(
 def test_the_share_is_the_least_time_over_the_time_taken():
     # 20 bytes at 10 bytes/s take 2 s, 50 FLOPs at 100 FLOP/s half a second; it took 4 s.
     share = LIMITS.share(Work(20, 50), Spread(4.0, 2.5, 5.0), "float32")
-    assert share.bandwidth == Spread(0.5, 0.4, 0.8)
-    assert share.compute == Spread(0.125, 0.1, 0.2)
-    assert share.of_roofline is share.bandwidth
+    assert share["bandwidth"] == {"median": 0.5, "low": 0.4, "high": 0.8}
+    assert share["compute"] == {"median": 0.125, "low": 0.1, "high": 0.2}
+    assert share["of_roofline"] == share["bandwidth"]
+    assert share["bound"] == "bandwidth"
 
 
 def test_the_nearer_limit_is_the_one_that_counts():
     share = LIMITS.share(Work(1, 200), Spread(4.0, 4.0, 4.0), "float32")
-    assert share.of_roofline is share.compute
-    assert share.of_roofline.median == 0.5
+    assert share["bound"] == "compute"
+    assert share["of_roofline"]["median"] == 0.5
+
+
+def test_the_best_of_all_readings_is_the_limit():
+    once = Limits(Spread(5, 5, 5), {"float32": Spread(70, 70, 70)})
+    again = Limits(Spread(8, 8, 8), {"float32": Spread(60, 60, 60)})
+    best = Limits.of([once, again])
+    assert (best.bytes_per_s.high, best.flops_per_s["float32"].high) == (8, 70)
 
 
 def test_a_dtype_that_is_only_emulated_is_held_against_float32():

@@ -2,23 +2,23 @@
 
 import pytest
 
-from augur_bench.bench_object import notes
 from augur_bench.ladder import LADDER
 from augur_bench.measure import Reading, Round
 from augur_bench.report import markdown_table
-from augur_bench.rung_object import _gain
-from augur_bench.sheets import Sheet
-from augur_bench.spread import Spread, percentile
-from augur_bench.sweep import Point, ratio_grows
-from augur_bench.texts import (
+from augur_bench.result import _gain, notes
+from augur_bench.sheets import (
+    Column,
+    Sheet,
     exact,
     parting_text,
     percent,
     quantity,
-    times,
     times_range,
     with_spread,
 )
+from augur_bench.spread import Spread, percentile
+from augur_bench.sweep import ratio_grows
+from augur_bench.worker import Run
 from augur_gen import Timings
 
 
@@ -47,7 +47,7 @@ def test_a_spread_is_shown_with_its_median():
 def test_one_reading_has_no_spread():
     once = {"median": 5.0, "low": 5.0, "high": 5.0}
     assert with_spread(once) == "5.00 ±-"
-    assert times(once) == "5.00x ±-"
+    assert with_spread(once, unit="x") == "5.00x ±-"
     assert times_range(once) == "5.00x (-)"
     assert percent({"of_roofline": {"median": 0.5, "low": 0.5, "high": 0.5}}) == "50 ±-"
 
@@ -64,7 +64,7 @@ def test_a_parting_is_counted_from_1():
 
 def test_a_spread_is_the_median_and_the_range():
     assert Spread.of([3, 1, 2, 10]) == Spread(2.5, 1, 10)
-    assert Spread.of_rates([1.0, None]) is None
+    assert Spread.of_known([1.0, None]) is None
 
 
 def test_the_quotient_of_two_spreads_is_as_wide_as_it_can_be():
@@ -73,9 +73,14 @@ def test_the_quotient_of_two_spreads_is_as_wide_as_it_can_be():
 
 def test_the_quotient_of_two_rungs_is_taken_round_by_round():
     parent, ours = Reading(LADDER["cached"]), Reading(LADDER["sdpa"])
+
+    def round_of(prefill_s: float, decode_s: float) -> Round:
+        run = Run(Timings(8, prefill_s, (prefill_s, decode_s)), [1, 2], [3, 4], None)
+        return Round(0.1, run, True, [run])
+
     for slower in (1, 3):  # the machine is three times slower in the second round
-        parent.rounds.append(Round(runs=[Timings(8, 0.4 * slower, (0.4 * slower, 0.2 * slower))]))
-        ours.rounds.append(Round(runs=[Timings(8, 0.2 * slower, (0.2 * slower, 0.05 * slower))]))
+        parent.rounds.append(round_of(0.4 * slower, 0.2 * slower))
+        ours.rounds.append(round_of(0.2 * slower, 0.05 * slower))
     gain = _gain(ours, parent)
     assert gain["prefill"] == pytest.approx({"median": 2, "low": 2, "high": 2})
     assert gain["decode"] == pytest.approx({"median": 4, "low": 4, "high": 4})
@@ -92,9 +97,14 @@ def test_percentiles_are_values_that_were_seen():
     assert percentile([], 50) is None
 
 
-def test_a_markdown_table_aligns_numbers_right():
-    sheet = Sheet("t", ("rung", "load\ns"), [("a|b", "1.00")])
-    assert markdown_table(sheet) == "| rung | load s |\n| :-- | --: |\n| a\\|b | 1.00 |"
+def test_a_markdown_table_aligns_numbers_right_and_keeps_its_cells():
+    columns = Column("rung", lambda row: row["name"], is_words=True), Column("load\ns", str)
+    table = markdown_table(Sheet("t", columns, [{"name": "a|b"}]))
+    assert table.splitlines() == [
+        "| rung | load s |",
+        "| :-- | --: |",
+        "| a\\|b | {'name': 'a\\|b'} |",
+    ]
 
 
 def rung(low: float, *, same_tokens: bool = True):
@@ -124,13 +134,10 @@ def test_runs_that_choose_other_tokens_are_noted():
     assert "same tokens" in notes(quiet, [rung(0.5, same_tokens=False)])[0]
 
 
-def point(low: float, high: float) -> Point:
-    any_spread = Spread(1, 1, 1)
-    ratio = Spread((low + high) / 2, low, high)
-    return Point(8, 4, 100, any_spread, any_spread, any_spread, any_spread, ratio)
-
-
 def test_a_ratio_grows_if_its_ends_lie_apart():
-    assert ratio_grows([point(2, 3), point(2.5, 4), point(3.5, 5)])
-    assert not ratio_grows([point(2, 3), point(5, 6), point(2.5, 4)])
-    assert not ratio_grows([point(2, 3)])
+    def points(*ratios: tuple[float, float]) -> list[dict]:
+        return [{"decode_ratio": {"low": low, "high": high}} for low, high in ratios]
+
+    assert ratio_grows(points((2, 3), (2.5, 4), (3.5, 5)))
+    assert not ratio_grows(points((2, 3), (5, 6), (2.5, 4)))
+    assert not ratio_grows(points((2, 3)))

@@ -1,28 +1,44 @@
 """The ladder and what joins it."""
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 import torch._inductor.config
-from safetensors.torch import load_file, save_file
+from worker_here import TRIAL_RUNGS
 
-from augur_bench.compiled import compiled, missing_compiler
-from augur_bench.errors import BenchError, RungUnavailableError
-from augur_bench.ladder import LADDER
-from augur_bench.peers import PEERS
-from augur_bench.rung import load_eager
-from augur_bench.rung_choice import all_rungs, choose_pairs, choose_rungs
+from augur_bench import (
+    BenchError,
+    Rung,
+    RungUnavailableError,
+    choose_pairs,
+    choose_rungs,
+    compiled,
+)
+from augur_bench.compiled import missing_compiler
+from augur_bench.ladder import LADDER, PEERS
+from augur_bench.rung_choice import all_rungs
 from augur_bench.worker import run_once
 from augur_gen import StopConditions, generate
-from bench_here import TRIAL_RUNGS
+from augur_model import MLP, SDPA
+from augur_proof import Candidate
 
 CPU = torch.device("cpu")
 PROMPT = [5, 3, 8, 1]
-ONE_RUNG = "from augur_bench.rung import Rung\nRUNGS = [Rung(name='trial', changes='all', {})]"
+ONE_RUNG = "from augur_bench import Rung\nRUNGS = [Rung(name='trial', changes='all', {})]"
 TWO_LINES = ONE_RUNG.format("").replace("'all'", "'one\\ntwo'")
+
+
+@pytest.fixture
+def plain(tiny_folder):
+    """augur's network as it stands."""
+    return Candidate.load(tiny_folder, dtype=torch.float32).model
+
+
+@pytest.fixture
+def expected(plain):
+    return generate(plain, PROMPT, StopConditions(8)).run().token_ids
 
 
 def names(rungs):
@@ -39,7 +55,7 @@ def test_the_ladder_has_every_optimisation_and_each_has_a_parent_in_it():
         "float16",
         "compiled",
     ]
-    assert [rung.name for rung in LADDER.values() if rung.parent is None] == ["uncached"]
+    assert names(rung for rung in LADDER.values() if rung.parent is None) == ["uncached"]
     for rung in (*LADDER.values(), *PEERS.values()):
         assert rung.parent is None or rung.parent in LADDER
 
@@ -71,10 +87,10 @@ def test_a_file_adds_rungs_behind_the_ladder():
         (ONE_RUNG.format("dtype='int8'"), "rung trial: dtype is 'int8', expected one of float32"),
         (
             ONE_RUNG.format("parent='cash'"),
-            "rung trial has the parent 'cash', and there is no such",
+            "rung trial has the parent 'cash', expected another rung: uncached,",
         ),
-        (ONE_RUNG.format("parent='reference'"), "no such rung"),
-        (ONE_RUNG.format("parent='trial'"), "rung trial is its own parent"),
+        (ONE_RUNG.format("parent='reference'"), "has the parent 'reference'"),
+        (ONE_RUNG.format("parent='trial'"), "rung trial has the parent 'trial', expected another"),
         (TWO_LINES, r"rung trial: changes is 'one\\ntwo', expected words on one line"),
         (ONE_RUNG.format("").replace("trial", "a,b"), "a rung has the name 'a,b'"),
     ],
@@ -91,26 +107,6 @@ def test_what_a_file_prints_does_not_mix_with_the_result(tmp_path, capsys):
     path.write_text(f"print('hello')\n{ONE_RUNG.format('')}", encoding="utf-8")
     assert "trial" in all_rungs(path)
     assert capsys.readouterr() == ("", "hello\n")
-
-
-def test_a_peers_weights_are_aligned_outside_the_time_to_load(tiny_folder, tmp_path):
-    folder = shutil.copytree(tiny_folder, tmp_path / "odd")
-    tensors = load_file(folder / "model.safetensors")
-    peer = PEERS["transformers-eager"]
-
-    def odd_addresses(model):
-        return {parameter.data_ptr() % 64 for parameter in model.parameters()} - {0}
-
-    for padding in range(0, 64, 8):  # of the header, which the addresses lie behind
-        metadata = {"format": "pt", "padding": "x" * padding}
-        save_file(tensors, folder / "model.safetensors", metadata=metadata)
-        model = peer.load(folder, CPU, torch.float32)
-        if odd_addresses(model):
-            break
-    else:
-        pytest.skip("this release of transformers copies the weights out of the file")
-    peer.prepare(model, 16)
-    assert not odd_addresses(model)
 
 
 @pytest.mark.parametrize("name", ["missing.py", "rungs.txt"])
@@ -134,26 +130,37 @@ def test_a_peer_without_its_rung_is_refused():
 
 
 @pytest.mark.parametrize("name", ["uncached", "last-logits", "cached", "sdpa"])
-def test_a_rung_changes_how_not_what_is_generated(name, tiny_folder):
-    rung = LADDER[name]
-    model = rung.load(tiny_folder, CPU, torch.float32)
-    ours = run_once(rung.prepare(model, 16), PROMPT, 8, CPU)
-    expected = generate(load_eager(tiny_folder, CPU, torch.float32), PROMPT, StopConditions(8))
-    assert ours.token_ids == expected.run().token_ids
+def test_a_rung_changes_how_not_what_is_generated(name, tiny_folder, expected):
+    candidate = LADDER[name].open(tiny_folder, CPU, torch.float32)
+    assert candidate.name == name
+    steps = candidate.new_steps(candidate.model, 16)
+    assert run_once(steps, PROMPT, 8, CPU).token_ids == expected
 
 
-@pytest.mark.parametrize("name", list(PEERS))
-def test_a_peer_generates_what_ours_does(name, tiny_folder):
-    peer = PEERS[name]
-    assert peer.missing(CPU) is None
-    new_steps = peer.prepare(peer.load(tiny_folder, CPU, torch.float32), 16)
-    expected = generate(load_eager(tiny_folder, CPU, torch.float32), PROMPT, StopConditions(8))
-    for _ in range(2):  # each sequence starts from nothing
-        assert run_once(new_steps, PROMPT, 8, CPU).token_ids == expected.run().token_ids
-        expected = generate(load_eager(tiny_folder, CPU, torch.float32), PROMPT, StopConditions(8))
+def test_a_rung_names_ops_a_transformation_and_steps_of_its_own(tiny_folder):
+    def double_mlps(model):
+        for part in model.modules():
+            if isinstance(part, MLP):
+                part.down_proj.weight.data *= 2
+
+    steps = object()
+    rung = Rung(
+        "trial",
+        "all three",
+        ops=SDPA,
+        transform=double_mlps,
+        new_steps=lambda _model, capacity: (steps, capacity),
+    )
+    candidate = rung.open(tiny_folder, CPU, torch.float32)
+    plain = LADDER["cached"].open(tiny_folder, CPU, torch.float32).model
+    assert candidate.model.ops is SDPA
+    ours, theirs = (one.model.layers[0].mlp.down_proj.weight for one in (candidate.model, plain))
+    assert torch.equal(ours, 2 * theirs)
+    assert candidate.new_steps(candidate.model, 16) == (steps, 16)
 
 
-def test_the_decode_step_is_compiled_once_for_all_layers_and_positions(tiny_folder):
+@pytest.mark.gate
+def test_the_decode_step_is_compiled_once_for_all_layers_and_positions(plain, expected):
     graphs = []
 
     def count(graph, _inputs):
@@ -161,25 +168,24 @@ def test_the_decode_step_is_compiled_once_for_all_layers_and_positions(tiny_fold
         return graph.forward
 
     torch._dynamo.reset()
-    model = load_eager(tiny_folder, CPU, torch.float32)
-    new_steps = compiled(backend=count)(model, 24)
-    expected = generate(model, PROMPT, StopConditions(8)).run().token_ids
+    new_steps = compiled(backend=count)
     for prompt in (PROMPT, PROMPT[:2], PROMPT):
-        result = run_once(new_steps, prompt, 8, CPU)
+        result = run_once(new_steps(plain, 24), prompt, 8, CPU)
     assert result.token_ids == expected
     assert len(graphs) == 1
 
 
-def test_compiled_code_computes_the_same_to_rounding(tiny_folder):
+@pytest.mark.gate
+def test_compiled_code_computes_the_same_to_rounding(plain):
     if missing_compiler(CPU) is not None:
         pytest.skip("torch.compile needs a C++ compiler")
-    model = load_eager(tiny_folder, CPU, torch.float32)
-    ours, plain = compiled()(model, 8)(), LADDER["cached"].prepare(model, 8)()
+    ours, eager = (make(plain, 8) for make in (compiled(), LADDER["cached"].new_steps))
     prompt, next_token = torch.tensor([PROMPT]), torch.tensor([[7]])
-    assert torch.equal(ours.prefill(prompt), plain.prefill(prompt))
-    torch.testing.assert_close(ours.decode(next_token), plain.decode(next_token), rtol=0, atol=1e-4)
+    assert torch.equal(ours.prefill(prompt), eager.prefill(prompt))
+    torch.testing.assert_close(ours.decode(next_token), eager.decode(next_token), rtol=0, atol=1e-4)
 
 
+@pytest.mark.gate
 def test_without_a_compiler_the_compiled_rung_is_missing_something():
     torch._dynamo.reset()
     no_compiler = {"cpp.cxx": (None, "/there/is/no/compiler"), "force_disable_caches": True}
@@ -187,9 +193,8 @@ def test_without_a_compiler_the_compiled_rung_is_missing_something():
         assert LADDER["compiled"].missing(CPU).startswith("torch.compile does not work here: ")
 
 
-def test_the_compiled_rung_does_not_go_with_windows_narrower_than_the_cache(tiny_folder):
-    model = load_eager(tiny_folder, CPU, torch.float32)
-    model.config = replace(model.config, attention_windows=(None, 16))
-    assert compiled(backend="eager")(model, 16) is not None
+def test_the_compiled_rung_does_not_go_with_windows_narrower_than_the_cache(plain):
+    plain.config = replace(plain.config, attention_windows=(None, 16))
+    assert compiled(backend="eager")(plain, 16) is not None
     with pytest.raises(RungUnavailableError, match="look at the last 16 tokens alone"):
-        compiled(backend="eager")(model, 17)
+        compiled(backend="eager")(plain, 17)

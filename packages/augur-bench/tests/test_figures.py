@@ -7,10 +7,9 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from augur_bench.growth_figure import growth_figure
-from augur_bench.ladder_figure import ladder_figure
+from augur_bench.figures import growth_figure, ladder_figure
 from augur_bench.report import report_text
-from augur_bench.roofline_figure import roofline_figure
+from augur_bench.roofline import roofline_figure
 
 SUBTITLE = "some-model-7b-instruct on Some CPU, 2 threads; 35 prompt tokens, 32 new tokens"
 
@@ -63,6 +62,7 @@ def long_result(result):
     return full
 
 
+@pytest.mark.gate
 def test_no_label_covers_another(long_result):
     assert_legible(ladder_figure(long_result, SUBTITLE))
     assert_legible(roofline_figure(long_result, SUBTITLE))
@@ -110,10 +110,16 @@ def test_the_slope_is_seen_where_every_pass_is_bound_by_arithmetic(long_result):
     assert slope[0, 1] == pytest.approx(slope[1, 1] * slope[0, 0] / ridge)
 
 
-def test_the_roofline_has_a_key_and_cuts_no_mark(long_result):
+def test_the_roofline_names_each_mark_and_cuts_none(long_result):
     roofline, shares = roofline_figure(long_result, SUBTITLE).axes
-    key = [text.get_text() for text in roofline.get_legend().get_texts()]
-    assert key == [rung["name"] for rung in long_result["rungs"]]
-    marks = [line for line in shares.lines if line.get_marker() not in ("None", "", None)]
-    assert marks
-    assert not any(mark.get_clip_on() for mark in marks)
+    names = [label.get_text() for label in shares.get_yticklabels()]
+    assert names == [rung["name"] for rung in long_result["rungs"]]
+
+    def marks_of(axes):
+        lines = [line for line in axes.lines if line.get_marker() not in ("None", "", None)]
+        assert not any(line.get_clip_on() for line in lines)
+        return [(line.get_marker(), line.get_markeredgecolor()) for line in lines]
+
+    # In the row of its name stands the mark that stands in the roofline.
+    assert marks_of(shares) == marks_of(roofline)
+    assert len(set(marks_of(shares))) == len(names)

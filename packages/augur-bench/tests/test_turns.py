@@ -10,18 +10,17 @@ from augur_bench.measure import take_turns
 
 
 @dataclass
-class TimedBout:
+class TimedWorker:
     """Takes so many seconds of a clock that only it moves."""
 
-    rung: SimpleNamespace
+    name: str
     seconds: float
     clock: SimpleNamespace
     order: list[str]
 
-    def run(self, prompt_token_ids: list[int], max_new_tokens: int) -> None:
-        del prompt_token_ids, max_new_tokens
+    def ask(self, *_request: object) -> None:
         self.clock.now_s += self.seconds
-        self.order.append(self.rung.name)
+        self.order.append(self.name)
 
 
 @pytest.fixture
@@ -29,11 +28,8 @@ def turns(monkeypatch):
     def run(seconds: dict[str, float], **settings: float) -> str:
         clock, order = SimpleNamespace(now_s=0.0), []
         monkeypatch.setattr(measure.time, "perf_counter", lambda: clock.now_s)
-        bouts = [
-            TimedBout(SimpleNamespace(name=name), one, clock, order)
-            for name, one in seconds.items()
-        ]
-        take_turns(bouts, [1], 8, SimpleNamespace(**settings), lambda _line: None)
+        workers = {name: TimedWorker(name, one, clock, order) for name, one in seconds.items()}
+        take_turns(workers, [1], 8, SimpleNamespace(**settings), lambda _line: None)
         return "".join(order)
 
     return run
