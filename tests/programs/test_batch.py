@@ -124,7 +124,7 @@ def test_too_little_memory_is_no_answer_and_ends_the_run(
         patch.setattr("augur.free_memory.free_memory_bytes", lambda _: next(free, 0))
         done = batch(tiny_folder, prompts, answers, *SAMPLED)
         assert done.returncode == 2
-        assert "the keys and values of 96 tokens need 0.0 MB on cpu, and 0.0 MB are" in done.stderr
+        assert "the keys and values of 144 tokens need 0.0 MB on cpu, and 0.0 MB are" in done.stderr
         assert not answers.exists()
     with monkeypatch.context() as patch:
 

@@ -81,7 +81,8 @@ class BatchLimits:
         if self.cache_memory is None:
             num_blocks, left = 0, self.max_running
             for tokens, count, _ in sorted(needed, reverse=True):
-                num_blocks += _blocks_for(tokens) * min(count, left)
+                # And the one that the scheduler keeps free for each that runs.
+                num_blocks += (_blocks_for(tokens) + 1) * min(count, left)
                 left -= min(count, left)
             free = free_memory_bytes(model.device)
             if free is not None:
