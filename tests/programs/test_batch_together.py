@@ -165,3 +165,19 @@ def test_rate_company_blocks_and_reuse_are_told(tiny_folder: Path, prompts: Path
     reused, of = map(int, re.search(r"reused (\d+) of (\d+)", said).groups())
     assert 0 < reused < of
     assert of == sum(json.loads(line)["num_prompt_tokens"] for line in answers.open("rb"))
+
+
+def test_while_it_goes_on_its_rate_company_and_blocks_are_shown(
+    tiny_folder: Path, prompts: Path, answers: Path, monkeypatch: pytest.MonkeyPatch
+):
+    shown: list[str] = []
+    monkeypatch.setattr(
+        "augur_apps.console.ProgressBars.tell", lambda _, stage, words: shown.append(words)
+    )
+    assert batch(tiny_folder, prompts, answers, "--max-running", "4").returncode == 0
+    form = re.compile(r"\d+\.\d tokens/s, (\d+) running, (\d+) waiting, (\d+) of (\d+) blocks")
+    counts = [tuple(map(int, form.fullmatch(words).groups())) for words in shown]
+    assert max(running for running, *_ in counts) == 4
+    assert max(waiting for _, waiting, *_ in counts) == 8
+    assert counts[-1][:3] == (0, 0, 0)
+    assert all(in_use <= total for *_, in_use, total in counts)

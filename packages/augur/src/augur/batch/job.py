@@ -173,7 +173,9 @@ def _common_options(job: Job, prompts: list[BatchPrompt], folder: Path | None) -
 def _settings(job: Job, options: GenerationOptions) -> dict[str, Any]:
     """What answers depend on beside their prompts and the checkpoint, in JSON's types.
 
-    Two runs with the same settings give the same answers on one machine.
+    Two runs with the same settings give the same answers on one machine. The limits are not among
+    them, whatever company may do to two tokens that are nearly equally likely: a run goes on with
+    others, and none has the same company again.
     """
     return {
         "device": job.device,
