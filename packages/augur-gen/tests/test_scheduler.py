@@ -172,7 +172,10 @@ def test_penalties_logprobs_constraints_and_stops_are_each_ones_own(model):
             model, prompts[place], stops[place], sampler=one, constraint=constraint(place)
         ).run()
         found = request.result()
-        assert (found.token_ids, found.finish_reason) == (expected.token_ids, expected.finish_reason)
+        assert (found.token_ids, found.finish_reason) == (
+            expected.token_ids,
+            expected.finish_reason,
+        )
         assert (found.logprobs, found.sampling) == (expected.logprobs, expected.sampling)
         assert (found.logprobs is None) == (one.logprobs is None)
 
