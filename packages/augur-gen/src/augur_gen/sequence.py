@@ -43,6 +43,7 @@ class Sequence:
 
     Attributes:
         prompt_token_ids: as given.
+        stop: as given.
         token_ids: the new tokens so far.
         sampling: the parameters, with the seed in use; None where a function chooses.
         logprobs: one for each new token; None where they were not asked for.
@@ -63,6 +64,7 @@ class Sequence:
         if len(prompt_token_ids) == 0:
             raise GenerationError("the prompt has no tokens; give at least one")
         self.prompt_token_ids = checked_token_ids(prompt_token_ids, "the prompt")
+        self.stop = stop
         self.token_ids: list[int] = []
         self.sampling: SamplingParams | None = None
         num_logprobs = None
@@ -75,7 +77,6 @@ class Sequence:
         self._num_logprobs = num_logprobs or 0
         self._sampler = sampler
         self._constraint = constraint
-        self._stop = stop
         self._ended: dict[str, FinishReason] = {}
 
     @property
@@ -94,21 +95,25 @@ class Sequence:
         Raises:
             GenerationError: no token can be chosen.
         """
-        allowed = self._constrained(self._stop.suppress(logits, len(self.token_ids)))
+        allowed = self._constrained(self.stop.suppress(logits, len(self.token_ids)))
         token_id = int(self._sampler(allowed)[0])
+        if not 0 <= token_id < logits.shape[-1]:
+            raise GenerationError(
+                f"the sampler chose token {token_id}; the vocabulary is 0 to {logits.shape[-1] - 1}"
+            )
         if self._constraint is not None:
             self._constraint.accept(token_id)
         if self.logprobs is not None:
             self.logprobs.append(token_logprobs(logits[0], token_id, self._num_logprobs))
         self.token_ids.append(token_id)
-        reason = self._stop.reason(len(self.token_ids), token_id)
+        reason = self.stop.reason(len(self.token_ids), token_id)
         if reason is not None:
             self.finish(reason)
         return token_id
 
     def look_at_time(self, elapsed_s: float) -> None:
         """Finish where it is too late to begin a token, seconds after the first was asked for."""
-        if self._stop.is_late(elapsed_s):
+        if self.stop.is_late(elapsed_s):
             self.finish("time")
 
     def finish(self, reason: FinishReason) -> None:
