@@ -138,10 +138,12 @@ class Sequence:
         masked = self._constraint.mask(logits.clone())
         is_tensor = isinstance(masked, Tensor)
         if not is_tensor or masked.shape != logits.shape or not masked.is_floating_point():
-            found = f"{masked.dtype} {list(masked.shape)}" if is_tensor else type(masked).__name__
+            found = type(masked).__name__
+            if is_tensor:
+                found = f"{masked.dtype} logits {list(masked.shape)}"
             raise GenerationError(
-                f"the constraint's mask gives {found}, expected logits {list(logits.shape)}, with "
-                "-inf where a token is not allowed"
+                f"the constraint gives {found}, expected {list(logits.shape)} of a float dtype, "
+                "with -inf where a token is not allowed"
             )
         if (masked == -torch.inf).all():
             raise GenerationError(
