@@ -481,6 +481,7 @@ def test_the_generation_config_is_for_every_prompt_when_asked_for(
     assert first["seed"] == read_prompts(prompts)[0].options(given.with_seed(0)).sampling.seed
 
 
+@pytest.mark.gate
 def test_wherever_a_line_broke_off_it_is_cut_off_and_written_again(
     tiny_folder: Path, prompts: Path, answers: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -89,7 +89,8 @@ Temperature = Annotated[
     float | None,
     _choosing(
         help="Draw tokens at random: below 1 more certain, above 1 more even, 1 as the model says; "
-        "1e-6 to 1e6. 0 takes the likeliest after bias and penalties.",
+        "1e-6 to 1e6. 0 takes the likeliest after bias and penalties; of equally likely tokens a "
+        "draw takes either, 0 the lowest id.",
         show_default="greedy: the raw argmax",
     ),
 ]

@@ -77,6 +77,7 @@ class Sequence:
         self._num_logprobs = num_logprobs or 0
         self._sampler = sampler
         self._constraint = constraint
+        self._chosen: int | None = None  # by the sampler, and not accepted yet
         self._ended: dict[str, FinishReason] = {}
 
     @property
@@ -87,7 +88,8 @@ class Sequence:
     def take(self, logits: Tensor) -> int:
         """Choose the next token, keep it, and see whether it is the last.
 
-        Where this raises, nothing is kept, and it can be called again.
+        Where this raises, no token is kept, and it can be called again with the same logits: what
+        was drawn for them stands.
 
         Args:
             logits: `[1, vocab_size]`, what the model says follows `next_input`.
@@ -95,9 +97,12 @@ class Sequence:
         Raises:
             GenerationError: no token can be chosen.
         """
-        allowed = self._constrained(self.stop.suppress(logits, len(self.token_ids)))
-        token_id = int(self._sampler(allowed)[0])
+        if self._chosen is None:
+            allowed = self._constrained(self.stop.suppress(logits, len(self.token_ids)))
+            self._chosen = int(self._sampler(allowed)[0])
+        token_id = self._chosen
         if not 0 <= token_id < logits.shape[-1]:
+            self._chosen = None
             raise GenerationError(
                 f"the sampler chose token {token_id}; the vocabulary is 0 to {logits.shape[-1] - 1}"
             )
@@ -105,6 +110,7 @@ class Sequence:
             self._constraint.accept(token_id)
         if self.logprobs is not None:
             self.logprobs.append(token_logprobs(logits[0], token_id, self._num_logprobs))
+        self._chosen = None
         self.token_ids.append(token_id)
         reason = self.stop.reason(len(self.token_ids), token_id)
         if reason is not None:
@@ -130,9 +136,14 @@ class Sequence:
         if self._constraint is None:
             return logits
         masked = self._constraint.mask(logits.clone())
-        if masked.shape != logits.shape:
+        is_tensor = isinstance(masked, Tensor)
+        if not is_tensor or masked.shape != logits.shape or not masked.is_floating_point():
+            found = type(masked).__name__
+            if is_tensor:
+                found = f"{masked.dtype} logits {list(masked.shape)}"
             raise GenerationError(
-                f"the constraint gives logits {list(masked.shape)}, expected {list(logits.shape)}"
+                f"the constraint gives {found}, expected {list(logits.shape)} of a float dtype, "
+                "with -inf where a token is not allowed"
             )
         if (masked == -torch.inf).all():
             raise GenerationError(

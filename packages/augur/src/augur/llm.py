@@ -19,7 +19,7 @@ from augur.sources import resolve_model
 from augur.text_batch import AskedText, TextBatch
 from augur_gen import StaticKVCache, TextResult, TextStream, generate, greedy
 from augur_model import KVCache, QwenForCausalLM
-from augur_tok import Tokenizer
+from augur_tok import Tokenizer, TokenizerError
 from augur_weights import Checkpoint, Progress
 
 if TYPE_CHECKING:
@@ -217,6 +217,8 @@ class LLM:
             PromptError: of one of them, with its place.
         """
         limit = self.model.config.num_positions - options.max_new_tokens
+        if isinstance(prompts, str) or not isinstance(prompts, Iterable):
+            raise PromptError("{prompts} is %r, expected a list of prompts", prompts)
         encoded: list[list[int]] = []
         for number, prompt in enumerate(prompts, start=first_number):
             try:
@@ -231,6 +233,8 @@ class LLM:
                     )
             except PromptError as error:
                 raise type(error)(f"prompt {number}: {error.template}", *error.values) from error
+            except TokenizerError as error:
+                raise PromptError(f"prompt {number}: %s", error) from error
         seeded = options.seeded()
         asked = []
         for place, token_ids in enumerate(encoded):

@@ -187,6 +187,11 @@ def _decided(values: dict[str, Any]) -> GenerationOptions:
         stop_strings=(strings,) if isinstance(strings, str) else tuple(strings),
         **values,
     )
+    if options.constraint is not None and not callable(options.constraint):
+        raise OptionError(
+            "{constraint} is %r, expected a function that makes a constraint for each text",
+            options.constraint,
+        )
     StopStrings(options.stop_strings)
     stop = options.stop_conditions(frozenset())
     return dataclasses.replace(options, stop_token_ids=stop.stop_token_ids)
