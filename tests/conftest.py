@@ -31,15 +31,8 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of one file share a process, since they share what was made for them.
-
-    So do all with the real model: two of it would be twice the memory. They take longest, and come
-    first, so that the other process has work meanwhile.
-    """
+    """Those with the real model come first: they take longest, and others have work meanwhile."""
     items.sort(key=lambda item: "real" not in item.keywords)
-    for item in items:
-        group = "real" if "real" in item.keywords else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -42,7 +42,7 @@ def test_beside_transformers_the_logits_of_every_step_are_checked(parity, checkp
     assert {prompt["num_differing_logits"] for prompt in prompts} == {0}
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.gate)])
 def test_narrow_dtypes_are_equal_to_the_bit_too(parity, checkpoint, prompts_file, dtype):
     arguments = ("--model", checkpoint, "--prompts", prompts_file, "--max-new-tokens", 3)
     result = parity("check", *arguments, "--dtype", dtype, "--json")

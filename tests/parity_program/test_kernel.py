@@ -76,7 +76,10 @@ def test_one_op_of_a_table_is_judged_and_json_is_one_object(parity):
     [
         (("kernels_on_trial:right",), "say with --op which op right replaces"),
         (("kernels_on_trial:right", "--op", "norm"), "--op norm: no such op, expected one of "),
-        (("kernels_on_trial:left", "--op", "swiglu"), "left does not exist in kernels_on_trial"),
+        (
+            ("kernels_on_trial:left", "--op", "swiglu"),
+            "left does not exist, expected a function",
+        ),
         (("nowhere:left", "--op", "swiglu"), "importing nowhere failed: ModuleNotFoundError"),
         (("right", "--op", "swiglu"), "expected MODULE:NAME"),
         (

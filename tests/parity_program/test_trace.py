@@ -25,7 +25,7 @@ def test_every_output_of_an_equal_network_is_held_to_the_bit(trace):
     assert found["num_outputs"] == 3 * (9 * 19 + 5)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.gate)])
 def test_narrow_dtypes_are_held_to_the_bit_too(trace, dtype):
     assert trace("--dtype", dtype, exit_code=0)["held"]
 

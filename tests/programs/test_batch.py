@@ -52,8 +52,12 @@ def answers(tmp_path: Path) -> Path:
     return tmp_path / "answers.jsonl"
 
 
+ONE_BY_ONE = ("--max-running", "1")
+
+
+@pytest.mark.parametrize("company", [(), ONE_BY_ONE], ids=["together", "one by one"])
 def test_each_line_is_answered_as_it_would_be_alone(
-    tiny_folder: Path, tmp_path: Path, answers: Path
+    tiny_folder: Path, tmp_path: Path, answers: Path, company: tuple[str, ...]
 ):
     chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "你好"}]
     prompts = write_lines(
@@ -63,7 +67,8 @@ def test_each_line_is_answered_as_it_would_be_alone(
         {"messages": chat, "max_new_tokens": 3},
         {"id": 7, "prompt": "Why?"},
     )
-    done = batch(tiny_folder, prompts, answers, "--max-new-tokens", "5", "--logprobs", "1")
+    asked = ("--max-new-tokens", "5", "--logprobs", "1", *company)
+    done = batch(tiny_folder, prompts, answers, *asked)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert "answers" in done.stderr
     assert "3 answers" in done.stderr
@@ -71,8 +76,13 @@ def test_each_line_is_answered_as_it_would_be_alone(
     assert [answer["id"] for answer in (sky, hello, seven)] == ["sky", 3, 7]
     why = alone(tiny_folder, "Why?", "--max-new-tokens", "5", "--logprobs", "1")
     for answer in (sky, seven):
-        for key in ("text", "token_ids", "finish_reason", "stop_string", "logprobs"):
+        for key in ("text", "token_ids", "finish_reason", "stop_string"):
             assert answer[key] == why[key]
+        for found, expected in zip(answer["logprobs"], why["logprobs"], strict=True):
+            # In company sums are made in another order.
+            assert found["logprob"] == pytest.approx(expected["logprob"], abs=1e-4)
+        if company == ONE_BY_ONE:
+            assert answer["logprobs"] == why["logprobs"]
         assert answer["num_prompt_tokens"] == len(why["prompt_token_ids"])
     asked = ("你好", "--system", "Be brief.", "--max-new-tokens", "3")
     assert hello["token_ids"] == alone(tiny_folder, *asked)["token_ids"]
@@ -110,13 +120,20 @@ def test_too_little_memory_is_no_answer_and_ends_the_run(
     tiny_folder: Path, prompts: Path, answers: Path, monkeypatch: pytest.MonkeyPatch
 ):
     with monkeypatch.context() as patch:
+        free = iter([10**9])  # for the weights, and none is left
+        patch.setattr("augur.free_memory.free_memory_bytes", lambda _: next(free, 0))
+        done = batch(tiny_folder, prompts, answers, *SAMPLED)
+        assert done.returncode == 2
+        assert "the keys and values of 144 tokens need 0.0 MB on cpu, and 0.0 MB are" in done.stderr
+        assert not answers.exists()
+    with monkeypatch.context() as patch:
 
         def no_room(*_: object) -> None:
             if answers.read_bytes():
                 raise NoRoomError("no room")
 
         patch.setattr(LLM, "_check_cache_fits", no_room)
-        done = batch(tiny_folder, prompts, answers, *SAMPLED)
+        done = batch(tiny_folder, prompts, answers, *SAMPLED, *ONE_BY_ONE)
         assert done.returncode == 2
         assert f"{prompts}:2: no room" in done.stderr
     assert [answer["id"] for answer in read(answers)] == ["a"]
@@ -211,7 +228,7 @@ OTHER_SETTINGS = {
     (*SAMPLED, "--dtype", "bfloat16"): 'dtype was "float32" and is "bfloat16"',
     (*SAMPLED, "--attention", "sdpa"): 'attention was "eager" and is "sdpa"',
     (*SAMPLED, "--thinking"): "thinking was null and is true",
-    (*SAMPLED, "--prefill-chunk", "8"): "prefill_chunk was 1024 and is 8",
+    (*SAMPLED, *ONE_BY_ONE, "--prefill-chunk", "8"): "prefill_chunk was 1024 and is 8",
 }
 
 
@@ -416,7 +433,20 @@ def test_options_that_do_not_go_with_a_file_are_refused(
             (chat, answers, "--system", "x"),
             f"{chat}:1: a system message does not",
         ),
-        ((prompts, answers, "--stop-token-id", "9999"), f"{prompts}:1: --stop-token-id names"),
+        ((prompts, answers, "--stop-token-id", "9999"), "--stop-token-id names token 9999"),
+        ((prompts, answers, "--logit-bias", "9999=1"), "--logit-bias names token 9999"),
+        ((prompts, answers, "--prefill-chunk", "8"), "--prefill-chunk is about a prompt that is"),
+        ((prompts, answers, "--max-running", "0"), "--max-running is 0, expected an integer from"),
+        ((prompts, answers, "--batch-tokens", "8"), "--batch-tokens is 8, fewer than --max-run"),
+        ((prompts, answers, "--cache-memory", "much"), "--cache-memory is 'much', expected a size"),
+        (
+            (prompts, answers, "--cache-memory", "4KB"),
+            f"{prompts}:1: prompt and answer may take 276 tokens, whose keys and values need",
+        ),
+        (
+            (prompts, answers, "--cache-memory", "1GB", *ONE_BY_ONE),
+            "--cache-memory is about texts that are answered together, and --max-running 1",
+        ),
     ):
         done = batch(tiny_folder, *arguments)
         assert done.returncode == 2
@@ -451,6 +481,7 @@ def test_the_generation_config_is_for_every_prompt_when_asked_for(
     assert first["seed"] == read_prompts(prompts)[0].options(given.with_seed(0)).sampling.seed
 
 
+@pytest.mark.gate
 def test_wherever_a_line_broke_off_it_is_cut_off_and_written_again(
     tiny_folder: Path, prompts: Path, answers: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -483,17 +514,17 @@ def test_ctrl_c_leaves_whole_answers_and_says_how_to_go_on(
     assert batch(tiny_folder, prompts, answers, *SAMPLED).returncode == 0
     whole = answers.read_bytes()
     answers.unlink()
-    generate = LLM.generate
-    asked: list[int] = []
+    write = AnswerWriter.write
+    written: list[int] = []
 
-    def interrupted_at_the_third(*arguments, **more):
-        asked.append(1)
-        if len(asked) == 3:
+    def interrupted_at_the_third(*arguments):
+        written.append(1)
+        if len(written) == 3:
             raise KeyboardInterrupt
-        return generate(*arguments, **more)
+        write(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(LLM, "generate", interrupted_at_the_third)
+        patch.setattr(AnswerWriter, "write", interrupted_at_the_third)
         done = batch(tiny_folder, prompts, answers, *SAMPLED)
     assert done.returncode == 130
     assert "the same command goes on" in done.stderr

@@ -20,6 +20,7 @@ JSON_KEYS = {
     "dtype",
     "attention",
     "prompt_token_ids",
+    "num_reused_tokens",
     "token_ids",
     "text",
     "finish_reason",
@@ -296,6 +297,9 @@ def test_help_names_every_option(program: str):
             "--use-generation-config",
             "--input",
             "--output",
+            "--max-running",
+            "--batch-tokens",
+            "--cache-memory",
         ],
         "download_weights.py": ["MODEL", "--plan", "--context", "--json"],
     }

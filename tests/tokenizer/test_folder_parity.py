@@ -42,6 +42,7 @@ def test_vocab_and_merges_give_transformers_ids_and_those_of_tokenizer_json(
     assert of_parts.encode(text) == tokenizer.encode(text)
 
 
+@pytest.mark.gate
 @pytest.mark.real
 def test_a_folder_that_transformers_has_saved_gives_the_same_tokenizer(
     tokenizer: Tokenizer, referee: PreTrainedTokenizerBase, tmp_path: Path

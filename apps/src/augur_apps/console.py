@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -15,9 +15,6 @@ from rich.progress import Progress as RichProgress
 
 from augur_apps.option_types import spelled
 from augur_files import one_line
-
-if TYPE_CHECKING:
-    from augur_weights import Progress
 
 EXIT_FAILURE = 1
 EXIT_WRONG_INPUT = 2
@@ -124,26 +121,42 @@ def _drop_stdout() -> None:
         sys.stdout.close()
 
 
+class ProgressBars:
+    """Bars on stderr, one for each stage that is reported: a `Progress`, with words beside it."""
+
+    def __init__(self) -> None:
+        self._bars = RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[words]}", markup=False),
+            console=stderr,
+        )
+        self._tasks: dict[str, TaskID] = {}
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Show how far a stage is."""
+        if stage not in self._tasks:
+            self._bars.start()  # not before: without bars it would print an empty line
+            self._tasks[stage] = self._bars.add_task(stage, total=total, words="")
+        self._bars.update(self._tasks[stage], completed=done, total=total)
+
+    def tell(self, stage: str, words: str) -> None:
+        """Say something beside the bar of a stage that was begun."""
+        self._bars.update(self._tasks[stage], words=words)
+
+    def stop(self) -> None:
+        """Leave them as they are."""
+        if self._tasks:
+            self._bars.stop()
+
+
 @contextmanager
-def progress_bars() -> "Iterator[Progress]":
-    """Progress bars on stderr, one for each stage that is reported."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-    )
-    bars = RichProgress(*columns, console=stderr)
-    tasks: dict[str, TaskID] = {}
-
-    def show(stage: str, done: int, total: int) -> None:
-        if stage not in tasks:
-            bars.start()  # not before: without bars it would print an empty line
-            tasks[stage] = bars.add_task(stage, total=total)
-        bars.update(tasks[stage], completed=done, total=total)
-
+def progress_bars() -> Iterator[ProgressBars]:
+    """Progress bars that are stopped at the end."""
+    bars = ProgressBars()
     try:
-        yield show
+        yield bars
     finally:
-        if tasks:
-            bars.stop()
+        bars.stop()

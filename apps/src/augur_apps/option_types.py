@@ -4,6 +4,7 @@ Whether values are in their ranges, and go together, is for `augur.options` to s
 imported here: `--help` is not to wait for torch.
 """
 
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -12,6 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from augur import Options
+    from augur.batch_limits import BatchLimits
 
 # As augur has them.
 AttentionName = Literal["eager", "eager-f32", "sdpa"]
@@ -20,6 +22,7 @@ WhenFull = Literal["refuse", "drop"]
 
 _choosing = partial(typer.Option, rich_help_panel="Choosing tokens")
 _ending = partial(typer.Option, rich_help_panel="Ending the text")
+many = partial(typer.Option, rich_help_panel="Many prompts")
 
 MODEL_HELP = "Hub id (org/name or org/name@revision), folder, .gguf file, or the embedded default."
 MODEL_DEFAULT = "the embedded default"
@@ -86,7 +89,8 @@ Temperature = Annotated[
     float | None,
     _choosing(
         help="Draw tokens at random: below 1 more certain, above 1 more even, 1 as the model says; "
-        "1e-6 to 1e6. 0 takes the likeliest after bias and penalties.",
+        "1e-6 to 1e6. 0 takes the likeliest after bias and penalties; of equally likely tokens a "
+        "draw takes either, 0 the lowest id.",
         show_default="greedy: the raw argmax",
     ),
 ]
@@ -162,6 +166,33 @@ UseGenerationConfig = Annotated[
     ),
 ]
 
+MaxRunning = Annotated[
+    int | None,
+    many(
+        help="Generate so many texts at a time. 1 answers each alone, with the bits it has alone; "
+        "together, logits differ in their last bits, so that one of two tokens that are nearly "
+        "equally likely may be taken for the other, and log-probabilities differ in their last "
+        "digits.",
+        show_default="16",
+    ),
+]
+BatchTokens = Annotated[
+    int | None,
+    many(
+        help="Feed at most so many tokens in a step, all texts together; prompts in chunks.",
+        show_default="256",
+    ),
+]
+CacheMemory = Annotated[
+    str | None,
+    many(
+        metavar="SIZE",
+        help="For the keys and values of all texts together: bytes, or with KB, MB or GB (10^9). "
+        "Texts for which there is no room wait.",
+        show_default="what those that run may need, at most half of what is free",
+    ),
+]
+
 # Options whose name is not that of the argument with "--" before it and "-" in it.
 _SPELLED = {
     "stop_strings": "--stop",
@@ -195,6 +226,31 @@ def given(values: Mapping[str, Any]) -> "Options":
         options["logit_bias"] = _biases(options["logit_bias"])
     names = [name for name in Options.__annotations__ if options.get(name) not in (None, [])]
     return cast("Options", {name: options[name] for name in names})
+
+
+def limits(values: Mapping[str, Any]) -> "BatchLimits":
+    """How many texts are answered together, of every argument of the program.
+
+    Raises:
+        OptionError: a value is wrong, or says nothing beside another.
+    """
+    from augur.batch_limits import BatchLimits  # noqa: PLC0415
+
+    said = {name: values[name] for name in ("max_running", "batch_tokens")}
+    said["cache_memory"] = _bytes(values["cache_memory"])
+    return BatchLimits(**{name: value for name, value in said.items() if value is not None})
+
+
+def _bytes(size: str | None) -> int | None:
+    from augur import OptionError  # noqa: PLC0415
+
+    if size is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?)B?", size.strip(), re.ASCII | re.IGNORECASE)
+    if found is None:
+        raise OptionError("{cache_memory} is %r, expected a size, such as 500MB or 2GB", size)
+    number, unit = found.groups()
+    return int(float(number) * 1000 ** " KMG".index(unit.upper() or " "))
 
 
 def _biases(entries: list[str]) -> dict[int, float]:

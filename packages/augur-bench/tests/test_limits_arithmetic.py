@@ -162,6 +162,7 @@ def test_a_dtype_of_its_own_speed_is_held_against_that():
     assert limits.roof_flops_per_s("bfloat16") == 800
 
 
+@pytest.mark.gate
 def test_this_machine_has_limits():
     assert measure_bandwidth(torch.device("cpu")) > 1e8
     assert measure_matmul(torch.device("cpu"), torch.float32) > 1e8

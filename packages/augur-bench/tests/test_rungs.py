@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch._inductor.config
 from worker_here import TRIAL_RUNGS
 
 from augur_bench import (
@@ -187,6 +186,8 @@ def test_compiled_code_computes_the_same_to_rounding(plain):
 
 @pytest.mark.gate
 def test_without_a_compiler_the_compiled_rung_is_missing_something():
+    import torch._inductor.config
+
     torch._dynamo.reset()
     no_compiler = {"cpp.cxx": (None, "/there/is/no/compiler"), "force_disable_caches": True}
     with torch._inductor.config.patch(no_compiler):

@@ -57,7 +57,9 @@ def check(model: QwenForCausalLM, rows: list[list[int]], logits: Tensor) -> None
 
 @each_ops
 @each_network
-@pytest.mark.parametrize("chunk_size", [None, 3, 16])
+@pytest.mark.parametrize(
+    "chunk_size", [3, *(pytest.param(one, marks=pytest.mark.gate) for one in (None, 16))]
+)
 def test_a_right_padded_batch_prefills_and_decodes_as_its_rows_do(config, network, ops, chunk_size):
     model = network_of(config, network, ops)
     rows = some_rows(config.vocab_size)

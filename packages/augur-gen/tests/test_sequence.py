@@ -166,16 +166,50 @@ def test_a_constraint_that_leaves_nothing_is_named_and_nothing_is_taken(logit_st
     assert constraint.accepted == [8, 6]
 
 
-def test_logits_of_another_shape_are_no_constraint(logit_steps):
-    class Narrow(OnlyThese):
-        def mask(self, logits):
-            return logits[0]
-
+@pytest.mark.parametrize(
+    ("mask", "said"),
+    [
+        (lambda logits: logits[0], r"logits \[40\], expected \[1, 40\]"),
+        (lambda logits: logits > 0, r"torch.bool logits \[1, 40\], expected .* of a float dtype"),
+        (lambda _: None, "gives NoneType, expected"),
+    ],
+    ids=["shape", "bool", "nothing"],
+)
+def test_what_is_not_the_rows_logits_is_no_constraint(logit_steps, mask, said):
+    constraint = OnlyThese()
+    constraint.mask = mask
     generation = Generation(
-        logit_steps(random_rows(1)), [1], StopConditions(1), device=CPU, constraint=Narrow()
+        logit_steps(random_rows(1)), [1], StopConditions(1), device=CPU, constraint=constraint
     )
-    with pytest.raises(GenerationError, match=r"logits \[40\], expected \[1, 40\]"):
+    with pytest.raises(GenerationError, match=said):
         next(generation)
+
+
+def test_a_constraint_that_breaks_off_changes_no_later_token(logit_steps):
+    class BreaksOff(OnlyThese):
+        has_broken = False
+
+        def accept(self, token_id):
+            if len(self.accepted) == 1 and not self.has_broken:
+                self.has_broken = True
+                raise LookupError("a table that was not there")
+            super().accept(token_id)
+
+    def generation(constraint):
+        params = SamplingParams(temperature=1.0, seed=1, repetition_penalty=1.5, logprobs=1)
+        steps = logit_steps(random_rows(6))
+        stop = StopConditions(6)
+        return Generation(steps, [1], stop, device=CPU, sampler=params, constraint=constraint)
+
+    every = [set(range(40))] * 6
+    undisturbed = generation(OnlyThese(*every)).run()
+    disturbed = generation(BreaksOff(*every))
+    next(disturbed)
+    with pytest.raises(LookupError):
+        next(disturbed)
+    result = disturbed.run()
+    assert result.token_ids == undisturbed.token_ids
+    assert result.logprobs == undisturbed.logprobs
 
 
 class JsonOfDigits:

@@ -115,6 +115,7 @@ def test_equals_the_formula(check, attention, shape, dtype):
     check(attention, make_inputs(shape, dtype))
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("attention", EVERY)
 def test_equals_the_formula_on_a_large_batch(check, attention):
     check(attention, make_inputs(LARGE, torch.float32))

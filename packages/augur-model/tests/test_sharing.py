@@ -33,8 +33,10 @@ def test_a_replaced_op_is_called_in_every_place(make_model, name):
 
 def test_attention_is_chosen_by_name():
     assert OPS_BY_ATTENTION == {"eager": EAGER, "eager-f32": EAGER_F32, "sdpa": SDPA}
-    assert {entry.name for entry in dataclasses.fields(EAGER)} == set(CALLS_PER_LAYER)
-    assert dataclasses.replace(SDPA, attention=EAGER.attention) == EAGER
+    names = {entry.name for entry in dataclasses.fields(EAGER)}
+    assert names == {*CALLS_PER_LAYER, "paged_attention"}  # which a cache asks for
+    attention = {"attention": EAGER.attention, "paged_attention": EAGER.paged_attention}
+    assert dataclasses.replace(SDPA, **attention) == EAGER
 
 
 def test_two_models_share_weights_and_differ_in_ops(make_model):

@@ -85,7 +85,6 @@ def test_windows_yarn_and_head_norms_are_held_to_the_bit_too(kind: str, model_ty
         ("model.layers.7.mlp.down_proj.weight", "model.layers.7.mlp.down_proj", "linear"),
         ("model.layers.7.self_attn.k_proj.bias", "model.layers.7.self_attn.k_proj", "linear"),
         ("model.layers.7.self_attn.o_proj.weight", "model.layers.7.self_attn.o_proj", "linear"),
-        ("model.layers.7.input_layernorm.weight", "model.layers.7.input_layernorm", "rms_norm"),
         ("model.norm.weight", "model.norm", "rms_norm"),
     ],
 )

@@ -101,6 +101,7 @@ def test_it_ends_with_python_however_python_ends(end: str) -> None:
     assert ends(int(done.stdout))
 
 
+@pytest.mark.gate
 def test_python_killed_while_a_template_runs_leaves_no_process_behind() -> None:
     program = f"""
     threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()

@@ -75,6 +75,22 @@ REFUSED = {
         setting("tokenizer.ggml.eot_token_id", np.uint32(288)),
         "eot_token_id is 288, expected a token's id, below 288",
     ),
+    "an end of a text that is no token": (
+        setting("tokenizer.ggml.eos_token_id", np.uint32(288)),
+        "eos_token_id is 288, expected a token's id, below 288",
+    ),
+    "a beginning that is no token": (
+        setting("tokenizer.ggml.bos_token_id", np.uint32(999)),
+        "bos_token_id is 999, expected a token's id, below 288",
+    ),
+    "padding that is no token": (
+        setting("tokenizer.ggml.padding_token_id", np.uint32(288)),
+        "padding_token_id is 288, expected a token's id, below 288",
+    ),
+    "merges that break off": (
+        setting("tokenizer.ggml.merges", ["i n"]),
+        "merges makes 2 of the tokens by no merge",
+    ),
     "an end of a message that is no number": (
         setting("tokenizer.ggml.eom_token_id", "<|im_end|>"),
         "'tokenizer.ggml.eom_token_id' holds a str, expected a int",

@@ -123,6 +123,7 @@ def test_two_matrices_are_untied_and_both_are_kept(types: tuple[str, str], tmp_p
     assert torch.equal(tensors["lm_head.weight"], tiny.expected_bfloat16(head))
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     "types", list(itertools.combinations_with_replacement(QUANTIZABLE, 2)), ids="-".join
 )

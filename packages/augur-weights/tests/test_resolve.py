@@ -128,8 +128,11 @@ def test_a_file_that_is_no_gguf_is_refused(doors: list[tuple[Any, ...]], tmp_pat
     assert doors == []
 
 
-@pytest.mark.parametrize(("source", "reason"), [("", "empty"), ("org/name@", "no revision")])
-def test_half_a_name_is_refused(source: str, reason: str, doors: list[tuple[Any, ...]]) -> None:
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [("", "empty"), ("org/name@", "no revision"), (5, "is 5, expected its name")],
+)
+def test_half_a_name_is_refused(source: Any, reason: str, doors: list[tuple[Any, ...]]) -> None:
     with pytest.raises(SourceError, match=reason):
         resolve(source)
     assert doors == []

@@ -56,6 +56,21 @@ def test_a_prompt_that_cannot_be_answered_stops_a_batch_before_it_begins(
         llm.batch(["Why?", "why " * 600], max_new_tokens=4)
     with pytest.raises(augur.PromptError, match=r"^prompt 0: it has 0 tokens"):
         llm.batch([""], raw=True)
+    with pytest.raises(augur.PromptError, match=r"^prompt 1: the messages|^prompt 1: messages"):
+        llm.batch(["Why?", 5])
+    with pytest.raises(augur.PromptError, match=r"^prompt 2: .*surrogate"):
+        llm.batch(["Why?", "How?", "\ud800"])
+
+
+@pytest.mark.parametrize("prompts", ["Why?", None, 5])
+def test_a_batch_is_of_a_list(llm: augur.LLM, prompts):
+    with pytest.raises(augur.PromptError, match=r"prompts is .*, expected a list of prompts"):
+        llm.batch(prompts)
+
+
+def test_a_context_that_is_no_number_is_refused(llm: augur.LLM):
+    with pytest.raises(augur.OptionError, match="context is 'x', expected a number of tokens"):
+        llm.conversation(context="x")
 
 
 def test_a_conversation_remembers(llm: augur.LLM):
@@ -97,6 +112,10 @@ def test_a_wrong_argument_of_load_is_named_before_the_model_is_looked_for(case: 
 
 
 WRONG = {
+    "a constraint that nothing makes": (
+        {"constraint": object()},
+        "constraint is .*, expected a function that makes a constraint",
+    ),
     "a value": ({"temperature": -1}, "temperature is -1, expected 0 for greedy, or"),
     "draws": ({"top_k": 5}, "top_k is about random draws, and without a temperature nothing is"),
     "together": (

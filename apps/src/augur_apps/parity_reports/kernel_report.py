@@ -116,9 +116,9 @@ def print_kernel(console: Console, report: KernelReport) -> None:
         for line in _words(trial, report):
             console.print(f"  {line}", markup=False, soft_wrap=True)
         # The workload is the one column that gives way.
-        others = console.measure(_table(trial, 1)).maximum - 1
-        width = max(24, console.width - others)
-        console.print(_table(trial, width), width=others + width, crop=False, no_wrap=True)
+        unbounded = console.options.update(width=10 * _REPORT_WIDTH)
+        others = console.measure(_table(trial, 1), options=unbounded).maximum - 1
+        console.print(_table(trial, max(12, console.width - others)))
 
 
 def write_report(folder: Path, report: KernelReport) -> None:
@@ -205,9 +205,9 @@ def _figures(outcome: Outcome) -> tuple[str, ...]:
         return ("-",) * 5
     judged = figures.judgement
     return (
-        f"{judged.share:.0%}" if judged.share < 100 else short(judged.share),
-        short(judged.rms_ratio),
-        short(judged.candidate.largest),
+        f"{judged.share:.0%}" if judged.share < 10 else f"{judged.share:.2g}",
+        f"{judged.rms_ratio:.2g}",
+        f"{judged.candidate.largest:.2g}",
         ulps_cell(figures.ulps),
         f"{figures.mismatches:.0%}",
     )

@@ -87,8 +87,7 @@ def measure_exactness(
     same_top = 0
     for continuation in reference:
         ours_by_row = _forced_rows(new_steps(), continuation, device)
-        for number, (ours, expected) in enumerate(zip(ours_by_row, continuation.rows, strict=True)):
-            _check_row(ours, expected, number)
+        for ours, expected in zip(ours_by_row, continuation.rows, strict=True):
             differences.append(float((ours[0].double() - expected.double()).abs().max()))
             divergences.append(float(kl_divergence(expected[None], ours)))
             same_top += int(ours[0].argmax() == expected.argmax())
@@ -138,14 +137,16 @@ def _check_row(ours: Tensor, expected: Tensor, num_new_tokens: int) -> None:
 def _forced_rows(
     steps: Steps, continuation: Continuation, device: torch.device
 ) -> Iterator[Tensor]:
-    """Each position's logits, `[1, vocab_size]` as promised, in float32 on the CPU."""
+    """Each position's logits, `[1, vocab_size]` and finite, in float32 on the CPU."""
     last_row = torch.empty(0)
-    forced = iter(continuation.token_ids)
+    forced = enumerate(zip(continuation.token_ids, continuation.rows, strict=True))
 
     def keep_and_force(logits: Tensor) -> Tensor:
         nonlocal last_row
         last_row = logits.float().cpu()
-        return torch.tensor([next(forced)])
+        number, (token_id, expected) = next(forced)
+        _check_row(last_row, expected, number)
+        return torch.tensor([token_id])
 
     stop = StopConditions(len(continuation.token_ids))
     prompt = continuation.prompt_token_ids

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from augur_gen.cache import StaticKVCache
 from augur_gen.checked_values import checked_token_ids
-from augur_gen.errors import ArgumentError, GenerationError
+from augur_gen.errors import GenerationError
+from augur_gen.fitting import check_fits_model
 from augur_gen.generation import Generation
 from augur_gen.sampling import Sampler, greedy
 from augur_gen.sampling_params import SamplingParams
@@ -51,21 +52,13 @@ def generate(
         CacheFullError: prompt and new tokens do not fit into `cache`.
     """
     vocab_size = model.config.vocab_size
-    prompt_token_ids = checked_token_ids(prompt_token_ids, "the prompt", vocab_size)
     earlier_token_ids = checked_token_ids(earlier_token_ids, "the earlier tokens", vocab_size)
     num_cached = cache.length if cache is not None else 0
-    if isinstance(sampler, SamplingParams):
-        sampler.check_vocabulary(vocab_size)
-        _check_earlier(sampler, earlier_token_ids, num_cached)
+    params = sampler if isinstance(sampler, SamplingParams) else None
+    check_fits_model(model.config, prompt_token_ids, stop, params, num_cached)
+    if params is not None:
+        _check_earlier(params, earlier_token_ids, num_cached)
     num_tokens = len(prompt_token_ids) + stop.max_new_tokens
-    limit = model.config.num_positions
-    if num_tokens + num_cached > limit:
-        raise ArgumentError(
-            "prompt and {max_new_tokens} come to %d tokens; the model has %d positions. Shorten "
-            "the prompt or ask for fewer tokens",
-            num_tokens + num_cached,
-            limit,
-        )
     steps: Steps
     if use_cache:
         cache = StaticKVCache.for_model(model, num_tokens) if cache is None else cache

@@ -28,6 +28,7 @@ class GenerationResult:
         sampling: the parameters it was sampled with, the seed in use among them: with these it can
             be repeated. None where a function chose.
         logprobs: one for each token; None where they were not asked for.
+        num_reused_tokens: of the prompt, that were found stored and not fed.
     """
 
     token_ids: list[int]
@@ -35,6 +36,7 @@ class GenerationResult:
     timings: Timings
     sampling: SamplingParams | None = None
     logprobs: list[TokenLogprobs] | None = None
+    num_reused_tokens: int = 0
 
 
 class Generation(Iterator[int]):

@@ -10,8 +10,8 @@ from augur_gen.checked_values import integer, real
 from augur_gen.errors import ArgumentError
 from augur_gen.read_only_dict import ReadOnlyDict
 
-# Below it a difference of 1e-4 between two logits decides already, so 0 says the same; and no
-# logit below 3e32 divided by it overflows float32.
+# Below it a difference of 1e-4 between two logits decides already, so 0 says the same but where two
+# are equal, which a draw takes evenly; and no logit below 3e32 divided by it overflows float32.
 MIN_TEMPERATURE = 1e-6
 # Above it a difference of 10 between two logits changes a probability by a hundred thousandth.
 MAX_TEMPERATURE = 1e6

@@ -43,6 +43,7 @@ class Sequence:
 
     Attributes:
         prompt_token_ids: as given.
+        stop: as given.
         token_ids: the new tokens so far.
         sampling: the parameters, with the seed in use; None where a function chooses.
         logprobs: one for each new token; None where they were not asked for.
@@ -63,6 +64,7 @@ class Sequence:
         if len(prompt_token_ids) == 0:
             raise GenerationError("the prompt has no tokens; give at least one")
         self.prompt_token_ids = checked_token_ids(prompt_token_ids, "the prompt")
+        self.stop = stop
         self.token_ids: list[int] = []
         self.sampling: SamplingParams | None = None
         num_logprobs = None
@@ -75,7 +77,7 @@ class Sequence:
         self._num_logprobs = num_logprobs or 0
         self._sampler = sampler
         self._constraint = constraint
-        self._stop = stop
+        self._chosen: int | None = None  # by the sampler, and not accepted yet
         self._ended: dict[str, FinishReason] = {}
 
     @property
@@ -86,7 +88,8 @@ class Sequence:
     def take(self, logits: Tensor) -> int:
         """Choose the next token, keep it, and see whether it is the last.
 
-        Where this raises, nothing is kept, and it can be called again.
+        Where this raises, no token is kept, and it can be called again with the same logits: what
+        was drawn for them stands.
 
         Args:
             logits: `[1, vocab_size]`, what the model says follows `next_input`.
@@ -94,21 +97,29 @@ class Sequence:
         Raises:
             GenerationError: no token can be chosen.
         """
-        allowed = self._constrained(self._stop.suppress(logits, len(self.token_ids)))
-        token_id = int(self._sampler(allowed)[0])
+        if self._chosen is None:
+            allowed = self._constrained(self.stop.suppress(logits, len(self.token_ids)))
+            self._chosen = int(self._sampler(allowed)[0])
+        token_id = self._chosen
+        if not 0 <= token_id < logits.shape[-1]:
+            self._chosen = None
+            raise GenerationError(
+                f"the sampler chose token {token_id}; the vocabulary is 0 to {logits.shape[-1] - 1}"
+            )
         if self._constraint is not None:
             self._constraint.accept(token_id)
         if self.logprobs is not None:
             self.logprobs.append(token_logprobs(logits[0], token_id, self._num_logprobs))
+        self._chosen = None
         self.token_ids.append(token_id)
-        reason = self._stop.reason(len(self.token_ids), token_id)
+        reason = self.stop.reason(len(self.token_ids), token_id)
         if reason is not None:
             self.finish(reason)
         return token_id
 
     def look_at_time(self, elapsed_s: float) -> None:
         """Finish where it is too late to begin a token, seconds after the first was asked for."""
-        if self._stop.is_late(elapsed_s):
+        if self.stop.is_late(elapsed_s):
             self.finish("time")
 
     def finish(self, reason: FinishReason) -> None:
@@ -125,9 +136,14 @@ class Sequence:
         if self._constraint is None:
             return logits
         masked = self._constraint.mask(logits.clone())
-        if masked.shape != logits.shape:
+        is_tensor = isinstance(masked, Tensor)
+        if not is_tensor or masked.shape != logits.shape or not masked.is_floating_point():
+            found = type(masked).__name__
+            if is_tensor:
+                found = f"{masked.dtype} logits {list(masked.shape)}"
             raise GenerationError(
-                f"the constraint gives logits {list(masked.shape)}, expected {list(logits.shape)}"
+                f"the constraint gives {found}, expected {list(logits.shape)} of a float dtype, "
+                "with -inf where a token is not allowed"
             )
         if (masked == -torch.inf).all():
             raise GenerationError(

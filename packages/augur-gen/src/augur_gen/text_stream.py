@@ -1,55 +1,9 @@
 """A generation as text: pieces to print as they are made, and the whole in the end."""
 
-import dataclasses
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Protocol
 
-from augur_gen.generation import Generation, GenerationResult
-from augur_gen.stop_strings import StopStrings
-from augur_gen.stopping import FinishReason
-
-
-class TokenDecoder(Protocol):
-    """Token ids in, one at a time; text out."""
-
-    def push(self, token_id: int, /) -> str:
-        """The text that this token completes."""
-        ...
-
-    def skipped(self, token_id: int, /) -> str:
-        """The text of a special token that `push` passes over; "" of any other."""
-        ...
-
-    def finish(self) -> str:
-        """What is left when no more tokens come."""
-        ...
-
-
-@dataclass(frozen=True)
-class TextResult:
-    """What a text has come to.
-
-    Attributes:
-        text: up to a stop string, which is left out; the released pieces, joined.
-        stop_string: the one that was found; None without.
-        generation: the tokens, those of the stop string included, and all else. Its finish_reason
-            is "stop" where a stop string was found, whatever else ended with the same token.
-    """
-
-    text: str
-    stop_string: str | None
-    generation: GenerationResult
-
-    @property
-    def token_ids(self) -> list[int]:
-        """The new tokens, those of a stop string or a stopping EOS included."""
-        return self.generation.token_ids
-
-    @property
-    def finish_reason(self) -> FinishReason | None:
-        """Why it ended; None where it was not carried to its end."""
-        return self.generation.finish_reason
+from augur_gen.generation import Generation
+from augur_gen.token_text import TextResult, TokenDecoder, TokenText
 
 
 class TextStream(Iterator[str]):
@@ -60,9 +14,8 @@ class TextStream(Iterator[str]):
 
     Args:
         generation: whose tokens to decode; nobody else takes tokens from it.
-        decoder: fresh, the stream decoder of a tokenizer.
-        stop_strings: any of them ends the text and the generation ("stop"). They see special
-            tokens, too, which the decoder may leave out of the text.
+        decoder: as `TokenText` takes it.
+        stop_strings: any of them ends the text and the generation ("stop").
 
     Raises:
         GenerationError: a stop string is empty or no string.
@@ -72,9 +25,7 @@ class TextStream(Iterator[str]):
         self, generation: Generation, decoder: TokenDecoder, stop_strings: Iterable[str] = ()
     ) -> None:
         self._generation = generation
-        self._decoder = decoder
-        self._stop_strings = StopStrings(stop_strings)
-        self._pieces: list[str] = []
+        self._text = TokenText(decoder, stop_strings)
         self._is_finished = False
 
     def __next__(self) -> str:
@@ -82,12 +33,10 @@ class TextStream(Iterator[str]):
         if self._is_finished:
             raise StopIteration
         for token_id in self._generation:
-            piece = self._stop_strings.push(self._decoder.push(token_id))
-            piece += self._stop_strings.push(self._decoder.skipped(token_id), hidden=True)
-            if self._stop_strings.found is not None:
+            piece = self._text.push(token_id)
+            if self._text.stop_string is not None:
                 self._generation.finish("stop")
             if piece:
-                self._pieces.append(piece)
                 return piece
         piece = self.finish()
         if not piece:
@@ -96,12 +45,8 @@ class TextStream(Iterator[str]):
 
     def finish(self) -> str:
         """End the text here, and take what was held back."""
-        if self._is_finished:
-            return ""
         self._is_finished = True
-        piece = self._stop_strings.push(self._decoder.finish()) + self._stop_strings.finish()
-        self._pieces.append(piece)
-        return piece
+        return self._text.finish()
 
     def cancel(self) -> None:
         """End it, from any thread: a token under way is completed, no other is begun."""
@@ -115,7 +60,4 @@ class TextStream(Iterator[str]):
 
     def result(self) -> TextResult:
         """What there is so far."""
-        generation = self._generation.result()
-        if self._stop_strings.found is not None:
-            generation = dataclasses.replace(generation, finish_reason="stop")
-        return TextResult("".join(self._pieces), self._stop_strings.found, generation)
+        return self._text.result(self._generation.result())

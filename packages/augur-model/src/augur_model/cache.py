@@ -39,9 +39,10 @@ class KVCache(ABC):
         """A forward pass starts and brings so many tokens; what all layers share is made here."""
         self.check_room(num_tokens)
 
-    @abstractmethod
     def update(self, layer_index: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Store one layer's new keys and values after those held, and give all of them.
+
+        `attend` asks for it; a cache with an `attend` of its own needs none.
 
         Args:
             layer_index: which decoder block is asking.
@@ -53,6 +54,7 @@ class KVCache(ABC):
             head_dim]`, each row's from its first token on. They may be views of the cache's memory:
             read, never written.
         """
+        raise NotImplementedError(f"{type(self).__name__} has no update, and no attend of its own")
 
     @abstractmethod
     def advance(self, num_tokens: int | Sequence[int]) -> None:

@@ -65,6 +65,7 @@ def guard_ops(model: QwenForCausalLM, ops: Ops) -> None:
         apply_rope=guarded("apply_rope", lambda heads, *_: (heads, heads.shape)),
         attention=guarded("attention", lambda query, *_: (query, query.shape)),
         swiglu=guarded("swiglu", lambda gate, _up: (gate, gate.shape)),
+        paged_attention=guarded("paged_attention", lambda query, *_: (query, query.shape)),
     )
 
 

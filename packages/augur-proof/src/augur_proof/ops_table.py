@@ -17,7 +17,7 @@ def load_ops(spec: str) -> Ops:
     Raises:
         ProofError: it cannot be imported, or is no table of ops.
     """
-    table, name = named(spec)
+    table, name = named(spec, "an augur_model.Ops")
     if not isinstance(table, Ops):
         raise ProofError(
             f"{spec}: {name} is a {type(table).__name__}, expected an augur_model.Ops; make one "
@@ -29,8 +29,8 @@ def load_ops(spec: str) -> Ops:
     return table
 
 
-def named(spec: str) -> tuple[object, str]:
-    """What `MODULE:NAME` names, and the name.
+def named(spec: str, expected: str) -> tuple[object, str]:
+    """What `MODULE:NAME` names, and the name; what is expected there is for the message.
 
     Raises:
         ProofError: it cannot be imported, or is not there.
@@ -48,5 +48,5 @@ def named(spec: str) -> tuple[object, str]:
             f"{spec}: importing {module_name} failed: {type(error).__name__}: {error}"
         ) from error
     if not hasattr(module, name):
-        raise ProofError(f"{spec}: {name} does not exist in {module_name}")
+        raise ProofError(f"{spec}: {name} does not exist, expected {expected}")
     return getattr(module, name), name

@@ -3,6 +3,8 @@
 Each is named with the place or the words that its verdict must hold.
 """
 
+from dataclasses import replace
+
 import torch
 from torch.nn import functional
 
@@ -10,6 +12,7 @@ from augur_model.ops import (
     apply_rope,
     causal_mask,
     eager_attention,
+    gathered_paged_attention,
     repeat_kv,
     rms_norm,
     rotate_half,
@@ -426,6 +429,48 @@ def values_of_the_next_head(query, key, value, mask, scale):
     return eager_attention(query, key, value.roll(1, dims=1), mask, scale)
 
 
+def _paged(query, keys, values, pages, scale, window, attention, **changes):
+    pages = replace(pages, **changes)
+    return gathered_paged_attention(query, keys, values, pages, scale, window, attention)
+
+
+def tables_of_the_first_sequence(query, keys, values, pages, *how):
+    tables = pages.tables[:1].expand_as(pages.tables)
+    return _paged(query, keys, values, pages, *how, tables=tables)
+
+
+def newest_token_not_seen(query, keys, values, pages, *how):
+    each = zip(pages.lengths, pages.counts, strict=True)
+    lengths = tuple(max(length - 1, count) for length, count in each)
+    return _paged(query, keys, values, pages, *how, lengths=lengths)
+
+
+def blocks_in_order_of_memory(query, keys, values, pages, *how):
+    return _paged(query, keys, values, pages, *how, tables=pages.tables.sort(dim=1).values)
+
+
+def tokens_of_a_block_backwards(query, keys, values, pages, *how):
+    return _paged(query, keys.flip(1), values.flip(1), pages, *how)
+
+
+def rest_of_the_last_block_seen(query, keys, values, pages, *how):
+    size = keys.shape[1]
+    lengths = tuple(-(-length // size) * size for length in pages.lengths)
+    return _paged(query, keys, values, pages, *how, lengths=lengths)
+
+
+def window_left_out(query, keys, values, pages, scale, _window, attention):
+    return gathered_paged_attention(query, keys, values, pages, scale, None, attention)
+
+
+def last_sequence_not_computed(query, keys, values, pages, *how):
+    attended = gathered_paged_attention(query, keys, values, pages, *how)
+    out = torch.empty_like(attended)
+    done = sum(pages.counts[:-1]) or 1
+    out[:, :, :done] = attended[:, :, :done]
+    return out
+
+
 def first_token_always_zero(logits):
     found = logits.argmax(-1)
     found[0] = 0
@@ -547,6 +592,15 @@ BROKEN = {
         keys_past_4096_left_out: "",
         last_key_block_left_out: "",
         values_of_the_next_head: "",
+    },
+    "paged_attention": {
+        tables_of_the_first_sequence: "every sequence reads the first one's blocks",
+        newest_token_not_seen: "each sequence is taken for one token shorter",
+        blocks_in_order_of_memory: "",
+        tokens_of_a_block_backwards: "",
+        rest_of_the_last_block_seen: "",
+        window_left_out: "the window is left out",
+        last_sequence_not_computed: "never written; token",
     },
     "greedy_token": {
         first_token_always_zero: "batch 0",

@@ -7,6 +7,7 @@ from augur_model.ops import (
     causal_mask,
     eager_attention,
     eager_f32_attention,
+    fused_paged_attention,
     repeat_kv,
     rotate_half,
     sdpa_attention,
@@ -162,6 +163,20 @@ def attention_with_scaled_queries(query, key, value, mask, scale):
     )
 
 
+def paged_attention_in_float32(query, keys, values, pages, scale, window, _attention):
+    """The keys of each sequence gathered whole, and what is outside the window masked."""
+    attended, start = [], 0
+    for count, length, table in zip(pages.counts, pages.lengths, pages.tables, strict=True):
+        key, value = (b[table].flatten(0, 1)[:length].transpose(0, 1)[None] for b in (keys, values))
+        places = torch.arange(length)
+        at = places[length - count :, None]
+        seen = (places <= at) & (places > at - (window or length + 1))
+        part = query[:, :, start : start + count]
+        attended.append(attention_in_chunks(part, key, value, seen[None, None], scale))
+        start += count
+    return torch.cat(attended, dim=2)
+
+
 def greedy_by_max(logits):
     return logits.max(-1).indices
 
@@ -206,6 +221,7 @@ RIGHT: dict[str, list] = {
         attention_with_rounded_weights,
         attention_with_scaled_queries,
     ],
+    "paged_attention": [fused_paged_attention, paged_attention_in_float32],
     "greedy_token": [greedy_by_max, greedy_by_sorting],
     "sampled_token": [sampled_by_largest_noise],
 }

@@ -47,10 +47,23 @@ def model_config(gguf: GGUFFile, family: GGUFFamily) -> dict[str, Any]:
 
 def special_token_ids(gguf: GGUFFile) -> dict[str, Any]:
     """``eos_token_id``, and ``bos_token_id`` where the file names one."""
-    ids = {"eos_token_id": gguf.require("tokenizer.ggml.eos_token_id", int)}
+    ids = {"eos_token_id": token_id(gguf, "eos_token_id")}
     if "tokenizer.ggml.bos_token_id" in gguf.metadata:
-        ids["bos_token_id"] = gguf.require("tokenizer.ggml.bos_token_id", int)
+        ids["bos_token_id"] = token_id(gguf, "bos_token_id")
     return ids
+
+
+def token_id(gguf: GGUFFile, name: str) -> int:
+    """The special id of that name, which must be there.
+
+    Raises:
+        GGUFError: it is no token of the file's list.
+    """
+    key = f"tokenizer.ggml.{name}"
+    found, size = gguf.require(key, int), len(gguf.require("tokenizer.ggml.tokens", list))
+    if not 0 <= found < size:
+        raise gguf.error(f"{key} is {found}, expected a token's id, below {size}")
+    return found
 
 
 def decimal(gguf: GGUFFile, key: str, *, or_zero: bool = False) -> float:

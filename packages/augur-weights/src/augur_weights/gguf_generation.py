@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from augur_weights.gguf_config import decimal, special_token_ids
+from augur_weights.gguf_config import decimal, special_token_ids, token_id
 from augur_weights.gguf_file import GGUFFile
 from augur_weights.gguf_keys import SAMPLING_READ
 from augur_weights.gguf_vocabulary import Vocabulary
@@ -19,17 +19,12 @@ def generation_config(gguf: GGUFFile, vocabulary: Vocabulary, end_of_text: str) 
     """
     config = special_token_ids(gguf)
     ends = [config["eos_token_id"], vocabulary.added_id(end_of_text)]
-    for name in ("eot_token_id", "eom_token_id"):
-        ends.append(gguf.get(f"tokenizer.ggml.{name}", int, config["eos_token_id"]))
-        if not 0 <= ends[-1] < vocabulary.size:
-            raise gguf.error(
-                f"tokenizer.ggml.{name} is {ends[-1]}, expected a token's id, below "
-                f"{vocabulary.size}"
-            )
-    distinct = [token_id for token_id in dict.fromkeys(ends) if token_id is not None]
+    further = ("eot_token_id", "eom_token_id")
+    ends += [token_id(gguf, one) for one in further if f"tokenizer.ggml.{one}" in gguf.metadata]
+    distinct = [end for end in dict.fromkeys(ends) if end is not None]
     config["eos_token_id"] = distinct if len(distinct) > 1 else distinct[0]
     if "tokenizer.ggml.padding_token_id" in gguf.metadata:
-        config["pad_token_id"] = gguf.require("tokenizer.ggml.padding_token_id", int)
+        config["pad_token_id"] = token_id(gguf, "padding_token_id")
     return config | _sampling(gguf)
 
 

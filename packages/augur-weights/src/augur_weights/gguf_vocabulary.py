@@ -74,6 +74,13 @@ def read_vocabulary(gguf: GGUFFile, family: GGUFFamily) -> Vocabulary:
             raise gguf.error(
                 f"tokenizer.ggml.merges holds {merge!r}, expected two tokens that join to a third"
             )
+    joined = {merge.replace(" ", "", 1) for merge in merges}
+    unmade = [token for token in byte_pairs if len(token) > 1 and token not in joined]
+    if unmade:
+        raise gguf.error(
+            f"tokenizer.ggml.merges makes {len(unmade)} of the tokens by no merge (the first is "
+            f"{unmade[0]!r}), so the list is not whole. Fetch the file again"
+        )
     return Vocabulary(byte_pairs, merges, added, len(tokens))
 
 

@@ -101,6 +101,8 @@ def _is_folder(path: Path) -> bool:
 
 
 def _expanded(source: str | Path) -> Path:
+    if not isinstance(source, str | Path):
+        raise SourceError(f"The model is {source!r}, expected its name or a path.")
     if not str(source):
         raise SourceError(
             "The model's name is empty. Expected a folder, a .gguf file, or a Hub model (org/name)."

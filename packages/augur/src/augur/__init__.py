@@ -14,6 +14,7 @@ from augur.errors import (
     NoRoomError,
     OptionError,
     PromptError,
+    UnansweredError,
 )
 from augur.llm import LLM, load
 from augur.memory_plan import MemoryPlan
@@ -39,5 +40,6 @@ __all__ = [
     "PromptError",
     "TextResult",
     "TextStream",
+    "UnansweredError",
     "load",
 ]

@@ -65,6 +65,8 @@ class Conversation:
     ) -> None:
         if when_full not in get_args(WhenFull):
             raise OptionError("{when_full} is %r, expected one of refuse, drop", when_full)
+        if not isinstance(context, int | None):
+            raise OptionError("{context} is %r, expected a number of tokens", context)
         if not llm.tokenizer.has_chat_template:
             raise ConversationError(
                 "the checkpoint has no chat template, so it cannot hold a conversation: it is "

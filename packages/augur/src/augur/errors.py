@@ -4,7 +4,10 @@ Messages name Python's arguments, methods of a conversation included; a program 
 way: see `augur_gen.ArgumentError`.
 """
 
-from augur_gen import ArgumentError
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from augur_gen import ArgumentError, GenerationError, TextResult
 
 
 class OptionError(ArgumentError):
@@ -29,3 +32,25 @@ class ConversationError(PromptError):
 
 class ContextFullError(ConversationError):
     """The conversation and its next answer are longer than the context."""
+
+
+class UnansweredError(GenerationError):
+    """Some prompts of a batch have no answer; all others were answered.
+
+    Attributes:
+        answers: in the order of the prompts; None where there is none.
+        errors: why, by the place of the prompt.
+    """
+
+    def __init__(
+        self, answers: Sequence[TextResult | None], errors: Mapping[int, Exception]
+    ) -> None:
+        self.answers, self.errors = tuple(answers), dict(errors)
+        place = min(errors)
+        super().__init__(
+            f"{len(errors)} of {len(answers)} prompts could not be answered, the first of them "
+            f"prompt {place}: {errors[place]}"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.answers, self.errors)

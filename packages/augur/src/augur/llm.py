@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from augur.attention_choice import AttentionName, choose_attention
+from augur.batch_limits import MAX_RUNNING, BatchLimits
 from augur.devices import DTypeName, choose_device, choose_dtype
-from augur.errors import PromptError
+from augur.errors import PromptError, UnansweredError
 from augur.free_memory import require_memory
 from augur.generation_config import settings_of
 from augur.loading import check_vocabularies, eos_token_ids, load_model
 from augur.options import DEFAULT_MAX_NEW_TOKENS, GenerationOptions, Options, decide
 from augur.sources import resolve_model
+from augur.text_batch import AskedText, TextBatch
 from augur_gen import StaticKVCache, TextResult, TextStream, generate, greedy
 from augur_model import KVCache, QwenForCausalLM
-from augur_tok import Tokenizer
+from augur_tok import Tokenizer, TokenizerError
 from augur_weights import Checkpoint, Progress
 
 if TYPE_CHECKING:
@@ -154,36 +156,92 @@ class LLM:
         system: str | None = None,
         thinking: bool | None = None,
         raw: bool = False,
+        max_running: int = MAX_RUNNING,
+        batch_tokens: int | None = None,
+        cache_memory: int | None = None,
         **options: Unpack[Options],
     ) -> list[TextResult]:
-        """Answer many prompts; arguments as of `chat`.
+        """Answer many prompts together.
 
         All of them are encoded and checked before the first is answered, so that one which cannot
         be leaves none half done. Where tokens are drawn, the seeds count up from `seed`: each
-        answer can be had alone.
+        answer can be had alone, by its own. Prompts that begin alike share the keys and values of
+        that: `[prompt] * 4` computes one prompt.
+
+        Args:
+            prompts: words or messages.
+            system: as of `chat`, and so are `thinking`, `raw` and `options`.
+            max_running: as of `BatchLimits`, and so are `batch_tokens` and `cache_memory`.
 
         Returns:
-            the answers, in the order of the prompts.
+            the answers, in the order of the prompts. Each is what the prompt gives alone, but
+            perhaps where two tokens are nearly equally likely: see `BatchLimits`.
 
         Raises:
-            PromptError: of one of them, with its place; else as `chat`.
+            PromptError: of one of them, with its place; else as `chat`, before any is answered.
+            UnansweredError: some failed midway; it holds the answers of all others.
         """
+        limits = BatchLimits(max_running, batch_tokens, cache_memory)
         decided = self.options(**options)
-        limit = self.model.config.num_positions - decided.max_new_tokens
-        encoded = []
-        for place, prompt in enumerate(prompts):
+        asked = self.ask(prompts, decided, system=system, thinking=thinking, raw=raw)
+        answers: list[TextResult | None] = [None] * len(asked)
+        errors: dict[int, Exception] = {}
+        for step in TextBatch(self, asked, limits, prefill_chunk=PREFILL_CHUNK):
+            for place, ended in step.ended.items():
+                if isinstance(ended, Exception):
+                    errors[place] = ended
+                else:
+                    answers[place] = ended
+        if errors:
+            raise UnansweredError(answers, errors) from errors[min(errors)]
+        return [answer for answer in answers if answer is not None]
+
+    def ask(
+        self,
+        prompts: Iterable[Prompt],
+        options: GenerationOptions,
+        num_samples: int = 1,
+        *,
+        first_number: int = 0,
+        system: str | None = None,
+        thinking: bool | None = None,
+        raw: bool = False,
+    ) -> list[AskedText]:
+        """Encode and check prompts, for a `TextBatch`; arguments as of `batch`.
+
+        Args:
+            num_samples: texts for each prompt, side by side.
+            first_number: what the first prompt is called in messages.
+
+        Raises:
+            PromptError: of one of them, with its place.
+        """
+        limit = self.model.config.num_positions - options.max_new_tokens
+        if isinstance(prompts, str) or not isinstance(prompts, Iterable):
+            raise PromptError("{prompts} is %r, expected a list of prompts", prompts)
+        encoded: list[list[int]] = []
+        for number, prompt in enumerate(prompts, start=first_number):
             try:
                 encoded.append(self.encode(prompt, system=system, thinking=thinking, raw=raw))
                 if not 0 < len(encoded[-1]) <= limit:
                     raise PromptError(
-                        "it has %d tokens, expected 1 to %d, to leave room for {max_new_tokens}",
+                        "it has %d tokens, expected 1 to %d, to leave room for {max_new_tokens} in "
+                        "the model's %d positions",
                         len(encoded[-1]),
                         limit,
+                        self.model.config.num_positions,
                     )
             except PromptError as error:
-                raise type(error)(f"prompt {place}: {error.template}", *error.values) from error
-        each = zip(encoded, decided.samples(len(encoded)), strict=True)
-        return [self.generate(token_ids, one).run() for token_ids, one in each]
+                raise type(error)(f"prompt {number}: {error.template}", *error.values) from error
+            except TokenizerError as error:
+                raise PromptError(f"prompt {number}: %s", error) from error
+        seeded = options.seeded()
+        asked = []
+        for place, token_ids in enumerate(encoded):
+            # Seeds count up through the samples of each prompt.
+            (how,) = seeded.samples(1, first=place * num_samples)
+            asked.append(AskedText(f"prompt {first_number + place}", token_ids, how, num_samples))
+        return asked
 
     def conversation(
         self,

@@ -83,12 +83,22 @@ class GenerationOptions:
             return self
         return dataclasses.replace(self, sampling=dataclasses.replace(self.sampling, seed=seed))
 
-    def samples(self, num_samples: int) -> Iterator["GenerationOptions"]:
-        """For so many texts, with seeds that count up from this one, or from a fresh one."""
-        if self.sampling is None or not self.is_random:
-            return iter([self] * num_samples)
-        first = self.sampling.with_seed().seed or 0
-        return (self.with_seed((first + i) % len(SEEDS)) for i in range(num_samples))
+    def seeded(self) -> "GenerationOptions":
+        """The same with a seed, its own or a fresh one, where tokens are drawn."""
+        if self.sampling is None:
+            return self
+        return dataclasses.replace(self, sampling=self.sampling.with_seed())
+
+    def samples(self, num_samples: int, first: int = 0) -> Iterator["GenerationOptions"]:
+        """For so many texts, with seeds that count up from this one, or from a fresh one.
+
+        Args:
+            num_samples: texts.
+            first: how many texts come before them.
+        """
+        seeded = self.seeded()
+        seed = 0 if seeded.sampling is None else seeded.sampling.seed or 0
+        return (seeded.with_seed((seed + first + i) % len(SEEDS)) for i in range(num_samples))
 
     def stop_conditions(self, eos_token_ids: frozenset[int]) -> StopConditions:
         """The part that looks at tokens and time."""
@@ -177,6 +187,11 @@ def _decided(values: dict[str, Any]) -> GenerationOptions:
         stop_strings=(strings,) if isinstance(strings, str) else tuple(strings),
         **values,
     )
+    if options.constraint is not None and not callable(options.constraint):
+        raise OptionError(
+            "{constraint} is %r, expected a function that makes a constraint for each text",
+            options.constraint,
+        )
     StopStrings(options.stop_strings)
     stop = options.stop_conditions(frozenset())
     return dataclasses.replace(options, stop_token_ids=stop.stop_token_ids)

@@ -8,6 +8,11 @@ from augur_model.ops.attention import (
     sdpa_attention,
 )
 from augur_model.ops.norm import rms_norm
+from augur_model.ops.paged_attention import (
+    Pages,
+    fused_paged_attention,
+    gathered_paged_attention,
+)
 from augur_model.ops.rope import (
     apply_rope,
     inverse_frequencies,
@@ -25,10 +30,13 @@ __all__ = [
     "OPS_BY_ATTENTION",
     "SDPA",
     "Ops",
+    "Pages",
     "apply_rope",
     "causal_mask",
     "eager_attention",
     "eager_f32_attention",
+    "fused_paged_attention",
+    "gathered_paged_attention",
     "inverse_frequencies",
     "repeat_kv",
     "rms_norm",

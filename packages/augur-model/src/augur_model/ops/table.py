@@ -14,6 +14,11 @@ from torch.nn import functional
 
 from augur_model.ops.attention import eager_attention, eager_f32_attention, sdpa_attention
 from augur_model.ops.norm import rms_norm
+from augur_model.ops.paged_attention import (
+    PagedAttention,
+    fused_paged_attention,
+    gathered_paged_attention,
+)
 from augur_model.ops.rope import apply_rope
 from augur_model.ops.swiglu import swiglu
 
@@ -28,6 +33,8 @@ class Ops:
         apply_rope: `augur_model.ops.apply_rope`.
         attention: `augur_model.ops.eager_attention`.
         swiglu: `augur_model.ops.swiglu`.
+        paged_attention: `augur_model.ops.gathered_paged_attention`, which calls `attention`; asked
+            for by caches whose keys lie in blocks.
     """
 
     linear: Callable[[Tensor, Tensor, Tensor | None], Tensor]
@@ -35,6 +42,7 @@ class Ops:
     apply_rope: Callable[[Tensor, Tensor, Tensor], Tensor]
     attention: Callable[[Tensor, Tensor, Tensor, Tensor | None, float], Tensor]
     swiglu: Callable[[Tensor, Tensor], Tensor]
+    paged_attention: PagedAttention = gathered_paged_attention
 
 
 EAGER = Ops(
@@ -49,7 +57,7 @@ EAGER = Ops(
 EAGER_F32 = replace(EAGER, attention=eager_f32_attention)
 """Attention in float32, which does not overflow in float16; all else as the reference."""
 
-SDPA = replace(EAGER, attention=sdpa_attention)
+SDPA = replace(EAGER, attention=sdpa_attention, paged_attention=fused_paged_attention)
 """Fused attention; all else as the reference."""
 
 OPS_BY_ATTENTION: Mapping[str, Ops] = MappingProxyType(

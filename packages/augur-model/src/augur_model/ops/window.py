@@ -1,9 +1,13 @@
 """Sliding-window attention: a query sees the last `window` tokens, itself included."""
 
+from typing import TYPE_CHECKING
+
 from torch import Tensor
 
 from augur_model.ops.attention import causal_mask
-from augur_model.ops.table import Ops
+
+if TYPE_CHECKING:  # the table holds an op that is made of these functions
+    from augur_model.ops.table import Ops
 
 
 def attention_within_window(
@@ -13,7 +17,7 @@ def attention_within_window(
     mask: Tensor | None,
     scale: float,
     window: int | None,
-    ops: Ops,
+    ops: "Ops",
 ) -> Tensor:
     """`ops.attention` over what the window leaves; all of it where `window` is None."""
     if window is not None:

@@ -11,6 +11,7 @@ from augur_proof.kernels.linear import INT4_LINEAR, INT8_LINEAR, LINEAR
 from augur_proof.kernels.load_kernel import load_kernels
 from augur_proof.kernels.null_kernels import NULL_KERNELS
 from augur_proof.kernels.op import Expected, Kernel, Op, Workload
+from augur_proof.kernels.paged_attention import PAGED_ATTENTION
 from augur_proof.kernels.power import ERRORS, seen, smallest_seen
 from augur_proof.kernels.rms_norm import ADD_RMS_NORM, RMS_NORM
 from augur_proof.kernels.sampling import SAMPLED_TOKEN
@@ -21,10 +22,10 @@ from augur_proof.kernels.verdict import Figures, Outcome, judge_outputs
 
 _ALL = (
     *(RMS_NORM, ADD_RMS_NORM, APPLY_ROPE, SWIGLU, LINEAR, INT8_LINEAR, INT4_LINEAR),
-    *(ATTENTION, GREEDY_TOKEN, SAMPLED_TOKEN),
+    *(ATTENTION, PAGED_ATTENTION, GREEDY_TOKEN, SAMPLED_TOKEN),
 )
 OPS: Mapping[str, Op] = MappingProxyType({op.name: op for op in _ALL})
-"""Every op that a kernel can be tried on, by name. Attention over pages will be another entry."""
+"""Every op that a kernel can be tried on, by name."""
 
 __all__ = [
     "ERRORS",

@@ -1,10 +1,12 @@
 """A kernel called with inputs in guarded memory, and its result looked at for what it is."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from augur_model.ops import Pages
 from augur_proof.kernels.guards import Placed
 from augur_proof.kernels.op import Kernel, Op, Workload
 
@@ -15,6 +17,13 @@ class BrokenKernelError(Exception):
     def __init__(self, message: str, where: str = "everywhere") -> None:
         super().__init__(message)
         self.where = where
+
+
+def on_device(value: Any, device: torch.device) -> Any:
+    """An argument, its tensors moved."""
+    if isinstance(value, Pages):
+        return replace(value, tables=value.tables.to(device))
+    return value.to(device) if isinstance(value, Tensor) else value
 
 
 class GuardedCall:
@@ -29,29 +38,34 @@ class GuardedCall:
         device: torch.device,
     ) -> None:
         self._kernel = kernel
+        self._device = device
         self._placed = {
             place: Placed(op.arguments[place], value, workload.layout, device)
             for place, value in enumerate(inputs)
             if isinstance(value, Tensor)
         }
-        self._arguments = tuple(
-            self._placed[place].tensor if place in self._placed else value
-            for place, value in enumerate(inputs)
-        )
+        self._arguments = self._with_placed(inputs)
         self._complaint: str | None = None
         self._due = op.due(*inputs)
-        self._device = device
 
     def fill(self, inputs: tuple[Any, ...]) -> None:
         """Other values, in the same memory."""
         self._note()
         for place, placed in self._placed.items():
             placed.fill(inputs[place])
+        self._arguments = self._with_placed(inputs)
 
     def complaint(self) -> str | None:
         """What the calls did to their inputs, in words."""
         self._note()
         return self._complaint
+
+    def _with_placed(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments: tensors in guarded memory, all else as it is drawn."""
+        return tuple(
+            self._placed[place].tensor if place in self._placed else on_device(value, self._device)
+            for place, value in enumerate(inputs)
+        )
 
     def _note(self) -> None:
         for placed in self._placed.values():

@@ -22,7 +22,7 @@ def load_kernels(spec: str, ops: Mapping[str, Op], op: str | None = None) -> dic
     known = f"expected one of {', '.join(ops)}"
     if op is not None and op not in ops:
         raise ProofError(f"--op {op}: no such op, {known}")
-    found, name = named(spec)
+    found, name = named(spec, "a function, or a table of them")
     if isinstance(found, Ops):
         kernels = {field.name: getattr(found, field.name) for field in fields(found)}
     elif isinstance(found, Mapping):

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from augur_proof.kernels.calling import on_device
 from augur_proof.kernels.op import Kernel, Op, Workload
 from augur_proof.kernels.verdict import Outcome, judge_outputs
 
@@ -68,10 +69,7 @@ def time_workload(
     """Call again and again, on two sets of inputs in turn, for at least so long."""
     device = torch.device(device)
     generator = torch.Generator().manual_seed(torch.seed())
-    sets = [
-        tuple(v.to(device) if isinstance(v, Tensor) else v for v in op.draw(workload, generator))
-        for _ in range(2)
-    ]
+    sets = [tuple(on_device(one, device) for one in op.draw(workload, generator)) for _ in range(2)]
     kernel(*sets[0])  # compiles
     seconds: list[float] = []
     while len(seconds) < _FEWEST_CALLS or sum(seconds) < least_seconds:

@@ -3,12 +3,11 @@
 import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from augur_proof.kernels.calling import BrokenKernelError, GuardedCall
+from augur_proof.kernels.calling import BrokenKernelError, GuardedCall, on_device
 from augur_proof.kernels.guards import Watch
 from augur_proof.kernels.op import Kernel, Op, Workload
 from augur_proof.kernels.verdict import Outcome, judge_outputs, looks_like
@@ -82,12 +81,13 @@ def try_workload(
         if complaint is None and not same and op.examine is None:
             complaint = "two calls on equal inputs give different bits"
         # Where all draws are one token, there may be but one to draw.
-        several = any(len(one.unique()) > 1 for one in outputs[1])
+        several = any(bool((one != one.flatten()[0]).any()) for one in outputs[1])
         if complaint is None and same and several and op.examine is not None:
             complaint = "two calls draw the same"
     except BrokenKernelError as error:
         return Outcome(workload, seed, str(error), where=error.where)
-    tried = [(_on(device, first), outputs[0]), (_on(device, second), outputs[1])]
+    moved = (tuple(on_device(one, device) for one in inputs) for inputs in (first, second))
+    tried = zip(moved, outputs[:2], strict=True)
     judged = [(judge_outputs(op, workload, *one), *one) for one in tried]
     # A broken rule is told first, then the call that was worse.
     worse, inputs, given = max(judged, key=lambda one: one[0].share)
@@ -104,10 +104,6 @@ def try_workload(
 
 def _copies(outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return tuple(output.clone() for output in outputs)
-
-
-def _on(device: torch.device, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(v.to(device) if isinstance(v, Tensor) else v for v in inputs)
 
 
 def _same_bits(one: Tensor, other: Tensor) -> bool:

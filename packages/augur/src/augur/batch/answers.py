@@ -1,13 +1,18 @@
-"""The file of answers: one JSON object a line, written whole, never written over.
+"""The file of answers: one JSON object a line, written whole as the answer is there.
 
 Each line says what its answer was made with and from which prompt, so the file needs no other
 beside it, and a run that was broken off is taken up by reading it. All that a crash can leave
 behind is a last line that does not end: it is cut off, and its prompt answered again. Nobody's
 text but our own is: what cannot be the beginning of an answer is refused.
+
+Answers come in the order in which they were ready. Once all are there, the lines are put into the
+prompts' order, so that the file does not tell how often a run was broken off, nor what was ready
+first.
 """
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -120,6 +125,31 @@ class AnswerWriter:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def put_in_order(path: Path, prompts: list[BatchPrompt]) -> None:
+    """Put the answers to all prompts into the prompts' order.
+
+    The file is replaced by one that is whole, at one stroke: to be killed meanwhile loses nothing.
+    """
+    found = path.read_bytes()
+    *whole, _ = found.split(b"\n")
+    by_id = {json.loads(line)["id"]: line for line in whole}
+    ordered = b"".join(by_id[prompt.id] + b"\n" for prompt in prompts)
+    if ordered == found:
+        return
+    target = Path(os.path.realpath(path))
+    beside = target.with_name(f".{target.name}.ordered")
+    try:
+        with beside.open("wb") as file:
+            shutil.copymode(target, beside)
+            file.write(ordered)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(target)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def _answer(line: bytes) -> dict[str, Any]:

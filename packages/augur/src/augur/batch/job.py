@@ -1,27 +1,37 @@
 """A batch from its files to its files."""
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from augur.attention_choice import AttentionName
-from augur.batch.answers import AnswerWriter, check_answered, check_made_with, read_answers
+from augur.batch.answers import (
+    AnswerWriter,
+    check_answered,
+    check_made_with,
+    put_in_order,
+    read_answers,
+)
 from augur.batch.checkpoint_digest import checkpoint_sha256
 from augur.batch.errors import one_error_for_all
 from augur.batch.output_file import check_output, only_process_on
 from augur.batch.prompts import BatchPrompt, read_prompts
+from augur.batch_limits import BatchLimits
 from augur.devices import DTypeName
-from augur.errors import NoRoomError, OptionError
+from augur.errors import OptionError
 from augur.generation_config import settings_of
 from augur.generation_json import logprobs_json, options_json
 from augur.llm import LLM, load
 from augur.options import GenerationOptions, Options, check_options, decide
 from augur.sources import resolve_model
-from augur_gen import GenerationError
+from augur.text_batch import AskedText, BatchFigures, TextBatch
+from augur_gen import GenerationError, TextResult
 from augur_tok import TokenizerError
 from augur_weights import Checkpoint, Progress
 
@@ -43,7 +53,8 @@ class Job:
         raw: prompts go as they stand.
         system: the system message of every chat.
         thinking: whether the model thinks before it answers; None leaves it to the template.
-        prefill_chunk: prompt tokens for each forward pass.
+        prefill_chunk: prompt tokens for each forward pass, where prompts are answered one by one.
+        limits: how many are answered together, and in how much memory.
         given: the options; where tokens are drawn and no seed is given, it is 0. No constraint,
             which a file of answers could not tell of.
     """
@@ -58,6 +69,7 @@ class Job:
     system: str | None
     thinking: bool | None
     prefill_chunk: int
+    limits: BatchLimits
     given: Options
 
 
@@ -69,22 +81,36 @@ class Outcome:
         num_answers: all of them.
         num_errors: those that say why there is no text.
         num_new: those of this run.
+        figures: of what this run generated; None where nothing was left to do.
     """
 
     num_answers: int
     num_errors: int
     num_new: int
+    figures: BatchFigures | None
 
 
-def run_batch(job: Job, progress: Progress) -> Outcome:
-    """Answer every prompt that has no answer yet, in the file's order.
+def run_batch(
+    job: Job, progress: Progress, on_step: Callable[[BatchFigures], None] = lambda _: None
+) -> Outcome:
+    """Answer every prompt that has no answer yet.
 
-    Answers are the same, byte for byte, whether the run was broken off or not; but for a limit of
-    time, under which a text's length depends on the machine's haste.
+    Each answer is written when it is there; once all are, they are put into the prompts' order. The
+    file is then the same, byte for byte, whether the run was broken off or not and however many
+    prompts were answered together, but for three things: under a limit of time a text's length
+    depends on the machine's haste; together (see `BatchLimits`), one of two tokens that are nearly
+    equally likely may be taken for the other; and log-probabilities may differ in their last
+    digits.
+
+    Args:
+        job: what to do.
+        progress: told how far downloads, imports and answers have come.
+        on_step: told of every step.
 
     Raises:
         BatchError: the files are wrong, or do not go together; nothing was changed.
         WeightsError, ModelError, TokenizerError, OptionError: as for one prompt.
+        NoRoomError: there is too little memory for the longest prompt's answer.
     """
     prompts = read_prompts(job.input, raw=job.raw, system=job.system)
     check_output(job.output, job.input)
@@ -106,16 +132,25 @@ def run_batch(job: Job, progress: Progress) -> Outcome:
         answered = {answer["id"] for answer in answers}
         left = [prompt for prompt in prompts if prompt.id not in answered]
         num_errors = sum("error" in answer for answer in answers)
+        batch = None
         if left:
             # Loaded before the file is touched: what cannot be loaded leaves it as it is.
             llm = load(folder, device=job.device, dtype=job.dtype, attention=job.attention)
+            options.check_vocabulary(llm.model.config.vocab_size)
+            asked, failed = _ask(llm, job, left, options)
+            texts = [text for _, text in asked]
+            batch = TextBatch(llm, texts, job.limits, prefill_chunk=job.prefill_chunk)
             with closing(AnswerWriter(job.output, num_bytes)) as writer:
                 progress("answers", len(answered), len(prompts))
-                for done, answer in enumerate(_answers(llm, job, left, options), start=1):
-                    writer.write(answer | {"made_with": facts})
+                ends = chain(failed, _ends(batch, [prompt for prompt, _ in asked], on_step))
+                for done, (prompt, ended) in enumerate(ends, start=len(answered) + 1):
+                    answer = {"id": prompt.id, **_answer(llm, ended)}
+                    writer.write(answer | {"prompt_sha256": prompt.sha256, "made_with": facts})
                     num_errors += "error" in answer
-                    progress("answers", len(answered) + done, len(prompts))
-    return Outcome(len(prompts), num_errors, len(left))
+                    progress("answers", done, len(prompts))
+        put_in_order(job.output, prompts)
+    figures = None if batch is None else batch.figures
+    return Outcome(len(prompts), num_errors, len(left), figures)
 
 
 def _common_options(job: Job, prompts: list[BatchPrompt], folder: Path | None) -> GenerationOptions:
@@ -138,7 +173,9 @@ def _common_options(job: Job, prompts: list[BatchPrompt], folder: Path | None) -
 def _settings(job: Job, options: GenerationOptions) -> dict[str, Any]:
     """What answers depend on beside their prompts and the checkpoint, in JSON's types.
 
-    Two runs with the same settings give the same answers on one machine.
+    Two runs with the same settings give the same answers on one machine. The limits are not among
+    them, whatever company may do to two tokens that are nearly equally likely: a run goes on with
+    others, and none has the same company again.
     """
     return {
         "device": job.device,
@@ -153,34 +190,48 @@ def _settings(job: Job, options: GenerationOptions) -> dict[str, Any]:
     }
 
 
-def _answers(
+def _ask(
     llm: LLM, job: Job, prompts: list[BatchPrompt], common: GenerationOptions
-) -> Iterator[dict[str, Any]]:
+) -> tuple[list[tuple[BatchPrompt, AskedText]], list[tuple[BatchPrompt, Exception]]]:
+    """Encode all, which tells how much room they need: those that can be, and why others cannot."""
+    asked: list[tuple[BatchPrompt, AskedText]] = []
+    failed: list[tuple[BatchPrompt, Exception]] = []
     for prompt in prompts:
-        answer: dict[str, Any] = {"id": prompt.id}
+        name = f"{job.input}:{prompt.number}"
         try:
-            answer |= _answer(llm, job, prompt, prompt.options(common))
-        except (OptionError, NoRoomError) as error:
-            # No answer: with other options, or at another time, there would be one.
-            told = f"%s:%d: {error.template}"
-            raise type(error)(told, job.input, prompt.number, *error.values) from error
+            token_ids = llm.encode(
+                prompt.content, raw=job.raw, system=job.system, thinking=job.thinking
+            )
         except (GenerationError, TokenizerError) as error:
-            answer["error"] = str(error)
-        yield answer | {"prompt_sha256": prompt.sha256}
+            failed.append((prompt, error))
+        else:
+            # A list would take ten times the memory, and a file may have many lines.
+            text = AskedText(name, array("i", token_ids), prompt.options(common))
+            asked.append((prompt, text))
+    return asked, failed
 
 
-def _answer(llm: LLM, job: Job, prompt: BatchPrompt, options: GenerationOptions) -> dict[str, Any]:
-    prompt_token_ids = llm.encode(
-        prompt.content, raw=job.raw, system=job.system, thinking=job.thinking
-    )
-    result = llm.generate(prompt_token_ids, options, chunk_size=job.prefill_chunk).run()
-    sampling = result.generation.sampling
+def _ends(
+    batch: TextBatch, prompts: list[BatchPrompt], on_step: Callable[[BatchFigures], None]
+) -> Iterator[tuple[BatchPrompt, TextResult | Exception]]:
+    for step in batch:
+        on_step(batch.figures)
+        for place, ended in step.ended.items():
+            yield prompts[place], ended
+
+
+def _answer(llm: LLM, ended: TextResult | Exception) -> dict[str, Any]:
+    if isinstance(ended, GenerationError | TokenizerError):
+        return {"error": str(ended)}
+    if isinstance(ended, Exception):
+        raise ended  # nothing that a prompt could be the reason of
+    generation = ended.generation
     return {
-        "text": result.text,
-        "finish_reason": result.finish_reason,
-        "stop_string": result.stop_string,
-        "num_prompt_tokens": len(prompt_token_ids),
-        "token_ids": result.token_ids,
-        "seed": None if sampling is None else sampling.seed,
-        "logprobs": logprobs_json(llm.tokenizer, result.generation.logprobs),
+        "text": ended.text,
+        "finish_reason": ended.finish_reason,
+        "stop_string": ended.stop_string,
+        "num_prompt_tokens": generation.num_reused_tokens + generation.timings.num_prompt_tokens,
+        "token_ids": ended.token_ids,
+        "seed": None if generation.sampling is None else generation.sampling.seed,
+        "logprobs": logprobs_json(llm.tokenizer, generation.logprobs),
     }
