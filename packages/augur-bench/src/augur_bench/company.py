@@ -44,7 +44,7 @@ Tell = Callable[[Mapping[int, int]], object]
 """Given new tokens as they are chosen, by the place of their sequence."""
 
 AnswerMany = Callable[[Any, Sequence[Asked], Tell], int]
-"""A network, what is asked, whom to tell -> tokens that room was taken for in the cache, at most."""
+"""A network, what is asked, whom to tell -> the most tokens that the cache had room for."""
 
 
 def one_by_one(model: QwenForCausalLM, asked: Sequence[Asked], tell: Tell) -> int:
