@@ -50,6 +50,7 @@ def test_the_ladder_has_every_optimisation_and_each_has_a_parent_in_it():
         "last-logits",
         "cached",
         "sdpa",
+        "paged",
         "bfloat16",
         "float16",
         "compiled",

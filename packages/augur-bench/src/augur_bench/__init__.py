@@ -13,6 +13,7 @@ from augur_bench.rung import Rung, uncached
 from augur_bench.rung_choice import choose_pairs, choose_rungs
 from augur_bench.settings import Settings
 from augur_bench.sweep import run_sweeps, sweep_lengths
+from augur_bench.throughput import questions, run_throughput, throughput_rungs
 
 __all__ = [
     "LADDER",
@@ -26,9 +27,12 @@ __all__ = [
     "choose_rungs",
     "climb",
     "compiled",
+    "questions",
     "result_object",
     "run_sweeps",
+    "run_throughput",
     "sweep_lengths",
+    "throughput_rungs",
     "uncached",
     "write_report",
 ]

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from augur_bench.company import continuous, one_by_one, padded, paged, transformers_generate
 from augur_bench.compiled import compiled, missing_compiler
 from augur_bench.rung import Rung, uncached
 from augur_gen import Steps
@@ -53,6 +54,7 @@ def _transformers(attention: str, beside: str) -> Rung:
         beside,
         load=load,
         new_steps=TransformersSteps,
+        answer_many=transformers_generate,
         missing=_missing_transformers,
     )
 
@@ -77,7 +79,8 @@ LADDER = _by_name(
     Rung("uncached", "recompute everything, all logits", new_steps=uncached(None)),
     Rung("last-logits", "logits of the last position alone", "uncached", new_steps=uncached(1)),
     Rung("cached", "keep keys and values of past tokens", "last-logits"),
-    Rung("sdpa", "fused attention", "cached", ops=SDPA),
+    Rung("sdpa", "fused attention", "cached", ops=SDPA, answer_many=one_by_one),
+    Rung("paged", "keys and values in blocks of 16", "sdpa", ops=SDPA, new_steps=paged),
     Rung("bfloat16", f"{_IN} bfloat16", "sdpa", ops=SDPA, dtype="bfloat16"),
     Rung("float16", f"{_IN} float16", "sdpa", ops=SDPA, dtype="float16"),
     Rung(
@@ -89,5 +92,18 @@ LADDER = _by_name(
         missing=missing_compiler,
     ),
 )
+
+COMPANY = _by_name(
+    Rung("padded", "many at once, in padded rows", "sdpa", ops=SDPA, answer_many=padded),
+    Rung(
+        "continuous",
+        "many at once, packed over blocks",
+        "paged",
+        ops=SDPA,
+        new_steps=paged,
+        answer_many=continuous,
+    ),
+)
+"""For many sequences. One alone takes the way of `sdpa`, and of `paged`."""
 
 PEERS = _by_name(_transformers("eager", beside="cached"), _transformers("sdpa", beside="sdpa"))
