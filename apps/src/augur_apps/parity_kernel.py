@@ -1,6 +1,7 @@
 """`parity.py kernel`: a verdict on one op alone, over the shapes that Qwen models use."""
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,6 +43,10 @@ def kernel(
         Path | None,
         typer.Option(help="A folder that `workloads` wrote.", show_default="the op's own"),
     ] = None,
+    smallest: Annotated[
+        int | None,
+        typer.Option(min=1, help="Only so many for each op and dtype, the smallest first."),
+    ] = None,
     time: Annotated[bool, typer.Option(help="Time what held.")] = True,
     report: Annotated[
         Path | None, typer.Option(help="A folder for report.md, kernel.json and a picture.")
@@ -62,8 +67,9 @@ def kernel(
         given = None if workloads is None else read_workloads(workloads)
         with progress_bars() as progress:
             trials = [
-                _try(one, OPS[name], _chosen(OPS[name], given, dtype), place, time, progress)
+                _try(one, OPS[name], chosen, place, time, progress)
                 for name, one in found.items()
+                for chosen in [_chosen(OPS[name], given, dtype, smallest)]
             ]
         # A triton kernel asks for its interpreter so, and says it nowhere else.
         interpreted = os.environ.get("TRITON_INTERPRET") == "1"
@@ -103,18 +109,25 @@ def workloads(
 
 
 def _chosen(
-    op: "Op", given: "list[Workload] | None", dtype: option.DTypeName | None
+    op: "Op",
+    given: "list[Workload] | None",
+    dtype: option.DTypeName | None,
+    smallest: int | None = None,
 ) -> "list[Workload]":
-    """What an op is tried on: what was given, or its own; in one dtype or all."""
+    """What an op is tried on: what was given, or its own; in one dtype or all, few or all."""
     from augur_proof import DTYPES, ProofError  # noqa: PLC0415
 
     dtypes = DTYPES.values() if dtype is None else [DTYPES[dtype]]
     if given is None:
-        return [one for each in dtypes for one in op.workloads(each)]
-    chosen = [one for one in given if one.op == op.name and one.dtype in dtypes]
+        chosen = [one for each in dtypes for one in op.workloads(each)]
+    else:
+        chosen = [one for one in given if one.op == op.name and one.dtype in dtypes]
     if not chosen:
         raise ProofError(f"--workloads: there is none of {op.name} in {dtype or 'any dtype'}")
-    return chosen
+    if smallest is None:
+        return chosen
+    by_size = sorted(chosen, key=lambda one: math.prod(max(1, size) for size in one.axes.values()))
+    return [one for each in dtypes for one in [w for w in by_size if w.dtype == each][:smallest]]
 
 
 def _try(

@@ -14,6 +14,7 @@ from augur_bench import (
     choose_pairs,
     choose_rungs,
     compiled,
+    cuda_graph,
 )
 from augur_bench.compiled import missing_compiler
 from augur_bench.ladder import LADDER, PEERS
@@ -54,6 +55,7 @@ def test_the_ladder_has_every_optimisation_and_each_has_a_parent_in_it():
         "bfloat16",
         "float16",
         "compiled",
+        "cuda-graph",
     ]
     assert names(rung for rung in LADDER.values() if rung.parent is None) == ["uncached"]
     for rung in (*LADDER.values(), *PEERS.values()):
@@ -173,6 +175,27 @@ def test_the_decode_step_is_compiled_once_for_all_layers_and_positions(plain, ex
         result = run_once(new_steps(plain, 24), prompt, 8, CPU)
     assert result.token_ids == expected
     assert len(graphs) == 1
+
+
+def test_a_recorded_step_is_replayed_for_every_token_of_one_sequence_after_another(plain, expected):
+    recorded = []
+
+    def record(compute):
+        # As a graph: what is computed goes to the same memory each time.
+        memory = compute()
+        recorded.append(memory)
+        return lambda: memory.copy_(compute())
+
+    new_steps = cuda_graph(record)
+    for prompt in (PROMPT, PROMPT[:2], PROMPT):
+        result = run_once(new_steps(plain, 24), prompt, 8, CPU)
+    assert result.token_ids == expected
+    assert len(recorded) == 1
+
+
+def test_a_graph_needs_cuda():
+    assert "no CUDA device" in LADDER["cuda-graph"].missing(CPU)
+    assert LADDER["cuda-graph"].missing(torch.device("cuda")) is None
 
 
 @pytest.mark.gate

@@ -4,6 +4,7 @@
 """
 
 from augur_bench.compiled import compiled
+from augur_bench.cuda_graph import cuda_graph
 from augur_bench.errors import BenchError, RungFailedError, RungUnavailableError
 from augur_bench.ladder import LADDER
 from augur_bench.measure import climb
@@ -27,6 +28,7 @@ __all__ = [
     "choose_rungs",
     "climb",
     "compiled",
+    "cuda_graph",
     "questions",
     "result_object",
     "run_sweeps",

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from augur_bench.company import continuous, one_by_one, padded, paged, transformers_generate
 from augur_bench.compiled import compiled, missing_compiler
+from augur_bench.cuda_graph import cuda_graph, missing_cuda
 from augur_bench.rung import Rung, uncached
 from augur_gen import Steps
 from augur_model import SDPA
@@ -90,6 +91,15 @@ LADDER = _by_name(
         new_steps=compiled(),
         compiles=True,
         missing=missing_compiler,
+    ),
+    Rung(
+        "cuda-graph",
+        "the decode step recorded, and replayed as one launch",
+        "sdpa",
+        ops=SDPA,
+        new_steps=cuda_graph(),
+        compiles=True,
+        missing=missing_cuda,
     ),
 )
 

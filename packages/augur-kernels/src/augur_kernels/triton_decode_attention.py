@@ -53,7 +53,7 @@ def decode_attention(
             num_stages=2,
             enable_fp_fusion=True,
         )
-        _put_together[(batch * kv_heads * rows,)](
+        put_together[(batch * kv_heads * rows,)](
             *(partial, largest, total, attended),
             *(kv_heads, rows, query_length, splits, head_dim, *attended.stride()[:3]),
             SPLITS=SPLITS,
@@ -115,10 +115,11 @@ def _decode(
 
 
 @triton.jit
-def _put_together(
+def put_together(
     partial, largest_of, total_of, out, kv_heads, rows, query_length, splits, head_dim,
     out_batch, out_head, out_step, SPLITS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
+    """The splits of a row of queries to their one result."""
     slot = tl.program_id(0).to(tl.int64)
     pair, row = slot // rows, slot % rows
     channel = tl.arange(0, CHANNELS)
