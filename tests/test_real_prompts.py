@@ -1,13 +1,15 @@
 """The ten reference prompts on the default model's real weights, against transformers."""
 
 import gc
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
 import torch
 
+import augur
 from augur_gen import CachedSteps, StaticKVCache, Steps, UncachedSteps
 from augur_model import SDPA, Ops, QwenForCausalLM
 from augur_proof import (
@@ -15,6 +17,7 @@ from augur_proof import (
     PREFILL_TWINS,
     WHOLE_MODEL,
     Candidate,
+    GreedyRun,
     Pair,
     Referee,
     check_both_fail,
@@ -60,6 +63,16 @@ def eos_token_ids(real_checkpoint: Path) -> list[int]:
     return token_ids
 
 
+@pytest.fixture(scope="module")
+def greedily(
+    pair: Pair, tokenizer: Tokenizer, eos_token_ids: list[int]
+) -> Callable[..., GreedyRun]:
+    """A prompt's run to 32 tokens, computed once."""
+    return cache(
+        lambda prompt: pair.candidate.greedy(_input_ids(tokenizer, prompt), 32, eos_token_ids)
+    )
+
+
 def _input_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
     return tokenizer.encode_chat([{"role": "user", "content": prompt}])
 
@@ -72,11 +85,15 @@ def test_there_are_ten_prompts() -> None:
     "prompt", [pytest.param(one, marks=in_the_gate(one)) for one in PROMPTS], ids=range(10)
 )
 def test_input_ids_thirty_two_greedy_tokens_and_all_their_logits_equal_transformers(
-    prompt: str, pair: Pair, tokenizer: Tokenizer, eos_token_ids: list[int]
+    prompt: str,
+    pair: Pair,
+    tokenizer: Tokenizer,
+    eos_token_ids: list[int],
+    greedily: Callable[..., GreedyRun],
 ) -> None:
     input_ids = _input_ids(tokenizer, prompt)
     assert input_ids == pair.referee.encode(prompt)
-    found = pair.candidate.greedy(input_ids, 32, eos_token_ids)
+    found = greedily(prompt)
     # Stopped by the eos tokens that it finds in the checkpoint itself.
     expected = pair.referee.greedy(input_ids, 32)
     check_same_bits(found.logits[0], expected.logits[0])
@@ -88,7 +105,7 @@ def test_input_ids_thirty_two_greedy_tokens_and_all_their_logits_equal_transform
 @pytest.mark.gate
 @pytest.mark.parametrize("prompt", PROMPTS, ids=range(10))
 def test_transformers_own_generate_gives_the_same_tokens(
-    prompt: str, pair: Pair, tokenizer: Tokenizer, eos_token_ids: list[int]
+    prompt: str, pair: Pair, tokenizer: Tokenizer, greedily: Callable[..., GreedyRun]
 ) -> None:
     input_ids = torch.tensor([_input_ids(tokenizer, prompt)])
     output = pair.referee.model.generate(
@@ -98,8 +115,24 @@ def test_transformers_own_generate_gives_the_same_tokens(
         do_sample=False,
         repetition_penalty=1.0,  # the checkpoint's own is no part of greedy
     )
-    expected = output[0, input_ids.shape[1] :].tolist()
-    assert pair.candidate.greedy(input_ids[0].tolist(), 32, eos_token_ids).token_ids == expected
+    assert greedily(prompt).token_ids == output[0, input_ids.shape[1] :].tolist()
+
+
+@pytest.mark.gate
+def test_all_together_twice_and_in_two_orders_they_give_the_lone_runs_tokens(
+    pair: Pair,
+    tokenizer: Tokenizer,
+    eos_token_ids: list[int],
+    real_checkpoint: Path,
+    greedily: Callable[..., GreedyRun],
+) -> None:
+    eos, model = frozenset(eos_token_ids), pair.candidate.model
+    llm = augur.LLM(model, tokenizer, Checkpoint(real_checkpoint), eos, "eager", 0.0)
+    # Another order is another company in every step.
+    for prompts in (PROMPTS, PROMPTS, PROMPTS[::-1]):
+        answers = llm.batch(prompts, max_new_tokens=32)
+        expected = [greedily(prompt).token_ids for prompt in prompts]
+        assert [answer.token_ids for answer in answers] == expected
 
 
 def in_chunks(model: QwenForCausalLM, capacity: int, chunk_size: int) -> Steps:

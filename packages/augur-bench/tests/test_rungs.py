@@ -50,6 +50,7 @@ def test_the_ladder_has_every_optimisation_and_each_has_a_parent_in_it():
         "uncached",
         "last-logits",
         "cached",
+        "blocked",
         "sdpa",
         "paged",
         "bfloat16",
@@ -131,7 +132,7 @@ def test_a_peer_without_its_rung_is_refused():
         choose_pairs(choose_rungs("uncached", None), "transformers")
 
 
-@pytest.mark.parametrize("name", ["uncached", "last-logits", "cached", "sdpa"])
+@pytest.mark.parametrize("name", ["uncached", "last-logits", "cached", "blocked", "sdpa", "paged"])
 def test_a_rung_changes_how_not_what_is_generated(name, tiny_folder, expected):
     candidate = LADDER[name].open(tiny_folder, CPU, torch.float32)
     assert candidate.name == name

@@ -3,6 +3,7 @@
 To add one, add an entry. Other engines are measured by the same loop and clock, in the same table.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +15,8 @@ from augur_bench.compiled import compiled, missing_compiler
 from augur_bench.cuda_graph import cuda_graph, missing_cuda
 from augur_bench.rung import Rung, uncached
 from augur_gen import Steps
-from augur_model import SDPA
+from augur_model import EAGER, SDPA
+from augur_model.ops import blocked_linear
 from augur_proof.errors import ProofError
 from augur_proof.transformers_api import aligned, import_transformers, load_model, new_sequence
 
@@ -80,7 +82,13 @@ LADDER = _by_name(
     Rung("uncached", "recompute everything, all logits", new_steps=uncached(None)),
     Rung("last-logits", "logits of the last position alone", "uncached", new_steps=uncached(1)),
     Rung("cached", "keep keys and values of past tokens", "last-logits"),
-    Rung("sdpa", "fused attention", "cached", ops=SDPA, answer_many=one_by_one),
+    Rung(
+        "blocked",
+        "products of few rows in blocks",
+        "cached",
+        ops=replace(EAGER, linear=blocked_linear),
+    ),
+    Rung("sdpa", "fused attention", "blocked", ops=SDPA, answer_many=one_by_one),
     Rung("paged", "keys and values in blocks of 16", "sdpa", ops=SDPA, new_steps=paged),
     Rung("bfloat16", f"{_IN} bfloat16", "sdpa", ops=SDPA, dtype="bfloat16"),
     Rung("float16", f"{_IN} float16", "sdpa", ops=SDPA, dtype="float16"),
