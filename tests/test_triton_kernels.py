@@ -18,7 +18,7 @@ from triton_trials import (
 
 KERNELS = (
     *("rms_norm", "add_rms_norm", "apply_rope", "swiglu"),
-    *("int8_linear", "int4_linear", "attention"),
+    *("int8_linear", "int4_linear", "attention", "paged_attention"),
 )
 HEADS = ("num_attention_heads", "num_key_value_heads", "head_dim")
 QUICK = 1

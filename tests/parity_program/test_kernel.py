@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from augur_apps import parity_kernel
+
 
 @pytest.fixture(autouse=True)
 def _no_transformers(monkeypatch):
@@ -29,6 +31,16 @@ def test_a_wrong_norm_is_rejected_and_the_first_lines_say_what_and_where(parity)
     assert rows[0].split()[0] == "FAILED"
     # The wrong ones stand before the others.
     assert sorted(row.split()[0] for row in rows) == [row.split()[0] for row in rows]
+
+
+def test_on_a_narrow_terminal_no_figure_is_cut_off(parity, monkeypatch):
+    monkeypatch.setattr(parity_kernel.stdout, "width", 60)
+    asked = ("--op", "rms_norm", "--dtype", "bfloat16", "--smallest", "2")
+    result = parity("kernel", "kernels_on_trial:epsilon_outside", *asked)
+    table = result.stdout[result.stdout.index("workload") :]
+    assert table.count(" bf16 ") == 2
+    # Of the workload alone.
+    assert table.count("…") <= 2
 
 
 def test_a_right_norm_is_conformant_and_the_report_has_figures_and_a_picture(parity, tmp_path):

@@ -118,7 +118,11 @@ def print_kernel(console: Console, report: KernelReport) -> None:
         # The workload is the one column that gives way.
         unbounded = console.options.update(width=10 * _REPORT_WIDTH)
         others = console.measure(_table(trial, 1), options=unbounded).maximum - 1
-        console.print(_table(trial, max(12, console.width - others)))
+        room = max(12, console.width - others)
+        table = _table(trial, room)
+        # A terminal too narrow for the figures breaks the lines; it does not cut the figures.
+        table.width = others + room
+        console.print(table, crop=False)
 
 
 def write_report(folder: Path, report: KernelReport) -> None:

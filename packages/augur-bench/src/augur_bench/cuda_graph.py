@@ -71,7 +71,7 @@ class _GraphSteps(CompiledSteps):
 
 def _cuda_graph(compute: Callable[[], Tensor]) -> Callable[[], Tensor]:
     # What libraries and kernels set up at their first calls cannot be recorded.
-    side = torch.cuda.Stream()
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         for _ in range(3):

@@ -46,9 +46,9 @@ def attention(
         return torch.empty_like(query)
     if mask is not None:
         mask = _as_bytes(mask, query, (batch, heads, query_length, key_length))
-    together = (with_channels_together(tensor) for tensor in (query, key, value))
+    query, key, value = (with_channels_together(tensor) for tensor in (query, key, value))
     few = heads // kv_heads * query_length <= DECODE_ROWS
-    return (decode_attention if few else prefill_attention)(*together, mask, scale)
+    return (decode_attention if few else prefill_attention)(query, key, value, mask, scale)
 
 
 def _as_bytes(mask: Tensor, query: Tensor, shape: tuple[int, ...]) -> Tensor:

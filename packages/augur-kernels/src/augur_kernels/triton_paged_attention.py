@@ -72,8 +72,8 @@ def paged_attention(
         )
         lengths = [pages.lengths[index] for index in single]
         of_all = with_channels_together(query[0, :, columns].transpose(0, 1))
-        blocks = (with_channels_together(one) for one in (key_blocks, value_blocks))
-        found = _decode_pages(of_all, *blocks, pages.tables[chosen], lengths, scale, window)
+        keys, values = (with_channels_together(one) for one in (key_blocks, value_blocks))
+        found = _decode_pages(of_all, keys, values, pages.tables[chosen], lengths, scale, window)
         attended[0, :, columns] = found.transpose(0, 1)
     return attended
 
