@@ -31,7 +31,10 @@ def interpreted():
         yield call
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "dtype",
+    ["bfloat16", *(pytest.param(one, marks=pytest.mark.gate) for one in ("float32", "float16"))],
+)
 @pytest.mark.parametrize("op", KERNELS)
 def test_a_kernel_holds_on_the_kits_smallest_workload(interpreted, op, dtype):
     found = [interpreted(complaint, op, dtype, place) for place in range(QUICK)]
@@ -71,7 +74,7 @@ GROUPINGS = {
     ("kind", "dtype"),
     [
         ("one head", "bfloat16"),
-        ("window shorter than the prompt", "float16"),
+        pytest.param("window shorter than the prompt", "float16", marks=pytest.mark.gate),
         *(
             pytest.param(kind, dtype, marks=pytest.mark.gate)
             for kind in (*GROUPINGS.values(), *KINDS, *LONG_KINDS)

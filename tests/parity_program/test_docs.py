@@ -28,6 +28,7 @@ def test_the_kernel_and_the_file_reader_of_the_page_work(parity, truth_file, tmp
     assert names["made_with"]["dtype"] == "float32"
 
 
+@pytest.mark.gate
 def test_the_kernel_of_the_page_is_rejected_for_what_the_page_says(parity, tmp_path, monkeypatch):
     page = (DOCS / "kernels.md").read_text(encoding="utf-8")
     kernel, _ = re.findall(r"```python\n(.*?)```", page, re.S)

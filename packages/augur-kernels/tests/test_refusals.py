@@ -57,6 +57,7 @@ def test_what_does_not_fit_is_named(interpreted, op, arguments, message):
         interpreted(TRITON_KERNELS[op], *arguments)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     ("program", "message"),
     [
