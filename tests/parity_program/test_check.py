@@ -129,10 +129,8 @@ def test_a_wrong_kernel_fails(parity, truth_file):
     assert all(prompt["same_ids"] and not prompt["held"] for prompt in prompts)
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    ["bfloat16", *(pytest.param(one, marks=pytest.mark.gate) for one in ("float32", "float16"))],
-)
+@pytest.mark.gate
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_an_op_is_judged_on_the_models_own_inputs_beyond_any_prompts_length(
     parity, checkpoint, tmp_path, dtype
 ):

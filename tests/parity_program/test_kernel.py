@@ -73,6 +73,7 @@ def test_a_pass_under_the_interpreter_is_called_semantics(parity, monkeypatch):
     assert result.stdout.startswith("rms_norm: semantics, all 16 workloads held")
 
 
+@pytest.mark.gate
 def test_one_op_of_a_table_is_judged_and_json_is_one_object(parity):
     asked = ("--op", "swiglu", "--dtype", "float32", "--no-time", "--json")
     result = parity("kernel", "kernels_on_trial:WRONG_SWIGLU", *asked)

@@ -53,6 +53,7 @@ def test_a_wrong_op_is_named_where_it_first_computes_and_no_other_is(trace):
     assert {one["op"] for one in found["failed"]} == {"attention"}
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     "arguments",
     [("--ops", "wrong_ops:RIGHT"), pytest.param(("--attention", "sdpa"), marks=pytest.mark.gate)],

@@ -128,6 +128,7 @@ def test_the_report_has_a_page_its_data_and_all_pictures(result, report_folder):
             assert len(picture.convert("RGB").getcolors(maxcolors=1_000_000)) > 50
 
 
+@pytest.mark.gate
 @pytest.mark.usefixtures("workers_here")
 def test_a_report_without_a_rung_says_why(make_settings, tmp_path):
     settings = make_settings(rounds=1)

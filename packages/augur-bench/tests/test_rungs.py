@@ -219,6 +219,7 @@ def test_without_a_compiler_the_compiled_rung_is_missing_something():
         assert LADDER["compiled"].missing(CPU).startswith("torch.compile does not work here: ")
 
 
+@pytest.mark.gate
 def test_the_compiled_rung_does_not_go_with_windows_narrower_than_the_cache(plain):
     plain.config = replace(plain.config, attention_windows=(None, 16))
     assert compiled(backend="eager")(plain, 16) is not None

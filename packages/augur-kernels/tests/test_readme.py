@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.gate
 def test_the_example_prints_what_it_says():
     (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     ended = subprocess.run(

@@ -78,6 +78,7 @@ def test_running_out_of_memory_is_no_verdict() -> None:
         try_workload(greedy, NORM, workload())
 
 
+@pytest.mark.gate
 def test_what_is_timed_is_checked_again_and_what_is_too_fast_is_not_believed() -> None:
     large = Workload("rms_norm", torch.float32, ROWS | {"rows": 500}, scalars={"eps": 1e-6})
     kept: list[Any] = []
