@@ -21,11 +21,14 @@ def real_checkpoint() -> Path:
     return augur_weights.resolve(None)
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Ctrl-C and a closed terminal do what they do at a terminal, in the programs of tests, too.
 
-    A shell starts its background jobs with Ctrl-C ignored, and nohup with the other.
+    A shell starts its background jobs with Ctrl-C ignored, and nohup with the other. And where
+    Python is told to keep no bytecode, it is kept apart: else each program compiles torch anew.
     """
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None) and config.cache is not None:
+        os.environ["PYTHONPYCACHEPREFIX"] = str(config.cache.mkdir("bytecode"))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 

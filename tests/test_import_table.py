@@ -20,6 +20,7 @@ ALLOWED = {
     "augur_tok": {"tokenizers", "jinja2", "markupsafe", "augur_files"},
     "augur_model": {"torch"},
     "augur_gen": {"torch", "augur_model"},
+    "augur_kernels": {"torch", "triton", "augur_model"},
     "augur": {"torch", "filelock", "llguidance", *CORE},
     "augur_proof": {"torch", "safetensors", "tokenizers", "transformers", *CORE},
     "augur_bench": {"torch", "matplotlib", "augur", "augur_proof", *CORE},
@@ -31,6 +32,7 @@ DECLARED = {
     "augur_tok": {"tokenizers", "jinja2", "augur-files"},
     "augur_model": {"torch"},
     "augur_gen": {"torch", "augur-model"},
+    "augur_kernels": {"torch", "augur-model"},
     "augur": {"torch", "filelock", "augur-weights", "augur-tok", "augur-model", "augur-gen"},
     "augur_proof": {
         *("torch", "safetensors", "tokenizers"),
@@ -42,6 +44,7 @@ OPTIONAL = {
     "gguf": "gguf_",
     "numpy": "gguf_",
     "llguidance": "grammar",
+    "triton": "triton_",
 }
 
 

@@ -38,6 +38,7 @@ def result(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
             *("--rungs", "cached,bfloat16,no-bias,lacking", "--rungs-from", TRIAL_RUNGS),
             *("--check-tokens", "2", "--against", "transformers"),
             *("--sweep", "prompt", "--sweep", "new-tokens", "--sweep-at", "4,8"),
+            *("--sequences", "3"),
             *("--json", path),
         )
     assert done.returncode == 0, done.stderr

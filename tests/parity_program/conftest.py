@@ -10,6 +10,8 @@ import pytest
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
+from augur_apps import parity as parity_program
+from augur_apps import parity_kernel
 from augur_apps.parity import app
 from augur_proof import write_tiny_checkpoint
 
@@ -50,7 +52,8 @@ def parity(monkeypatch: pytest.MonkeyPatch) -> Program:
     `wrong_ops` beside this file can be named by `--ops`.
     """
     monkeypatch.syspath_prepend(Path(__file__).parent)
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(parity_kernel.stdout, "width", 100)
+    monkeypatch.setattr(parity_program.stdout, "width", 100)
 
     def run(*arguments: object) -> Any:
         result = CliRunner().invoke(app, [str(argument) for argument in arguments])

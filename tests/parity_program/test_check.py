@@ -129,6 +129,28 @@ def test_a_wrong_kernel_fails(parity, truth_file):
     assert all(prompt["same_ids"] and not prompt["held"] for prompt in prompts)
 
 
+@pytest.mark.gate
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_an_op_is_judged_on_the_models_own_inputs_beyond_any_prompts_length(
+    parity, checkpoint, tmp_path, dtype
+):
+    prompts = tmp_path / "prompts.json"
+    # Each shorter than what the kernel gets wrong.
+    prompts.write_text(json.dumps(["Why?", "Wherefore?", "How so?"]), encoding="utf-8")
+    asked = ("check", "--model", checkpoint, "--prompts", prompts, "--dtype", dtype)
+    asked += ("--max-new-tokens", 3, "--ops")
+    right = parity(*asked, "kernels_on_trial:RIGHT_NORM")
+    assert right.exit_code == 0, right.stdout
+    assert "op rms_norm on the model's own inputs: held" in right.stdout
+    assert ("of the reference's own error" in right.stdout) == (dtype != "float32")
+    wrong = parity(*asked, "kernels_on_trial:WRONG_NORM")
+    assert wrong.exit_code == 1
+    assert "op rms_norm on the model's own inputs: FAILED: " in wrong.stdout
+    assert "; row 64 and on" in wrong.stdout
+    told = json.loads(parity(*asked, "kernels_on_trial:WRONG_NORM", "--json").stdout)
+    assert [(one["op"], one["held"]) for one in told["ops"]] == [("rms_norm", False)]
+
+
 def test_a_changed_weight_fails(parity, truth_file, changed):
     assert parity("check", "--truth", truth_file, "--model", changed).exit_code == 1
 

@@ -57,6 +57,7 @@ def test_any_thousand_sequences_of_ids_are_streamed_as_they_are_decoded(
     check()
 
 
+@pytest.mark.gate
 @pytest.mark.real
 def test_every_id_of_the_padded_vocabulary_is_streamed_alone_as_it_is_decoded(
     tokenizer: Tokenizer,

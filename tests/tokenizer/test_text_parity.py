@@ -83,6 +83,7 @@ def test_decoding_any_ids_equals_transformers_at_once_and_streamed(
     assert "".join(pieces) + stream.finish() == expected
 
 
+@pytest.mark.gate
 @pytest.mark.real
 def test_every_single_id_decodes_as_in_transformers(
     tokenizer: Tokenizer, referee: PreTrainedTokenizerBase

@@ -86,6 +86,10 @@ def main(
     sweep_at: Annotated[
         str | None, typer.Option(metavar="N,N,N", help="The lengths of the sweep.")
     ] = None,
+    sequences: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,N", help="Throughput of so many sequences at once, in each way."),
+    ] = None,
     json_to: Annotated[
         str | None, typer.Option("--json", metavar="PATH|-", help="Everything, as one object.")
     ] = None,
@@ -105,7 +109,11 @@ def main(
         if sweep_at is not None and not sweep:
             raise bench.BenchError("--sweep-at belongs to --sweep; name a sweep, or leave it out")
         _check_outputs(json_to, report)
-        groups = bench.choose_pairs(bench.choose_rungs(rungs, rungs_from), against)
+        numbers = _numbers("--sequences", sequences) or []
+        if min(numbers, default=1) < 1:
+            raise bench.BenchError(f"--sequences {sequences}: expected 1 or more of them")
+        chosen_rungs = bench.choose_rungs(rungs, rungs_from)
+        groups = bench.choose_pairs(chosen_rungs, against)
         chosen_device = choose_device(device)
         with progress_bars() as bars:
             folder = resolve_model(model, progress=bars)
@@ -119,13 +127,17 @@ def main(
             rung_seconds=rung_seconds,
             **{name: values[name] for name in given},
         )
-        asked, names = _numbers(sweep_at), [one.value for one in sweep or []]
+        asked, names = _numbers("--sweep-at", sweep_at), [one.value for one in sweep or []]
         lengths = {one: bench.sweep_lengths(one, asked, settings) for one in names}
+        asked_many = [bench.questions(number, settings) for number in sorted(set(numbers))]
+        many = bench.throughput_rungs(chosen_rungs, against)
         with _progress() as say:
             climbed = bench.climb(settings, groups, say)
             sweeps = bench.run_sweeps(lengths, settings, say)
+            throughput = bench.run_throughput(asked_many, many, settings, say)
         name = model or DEFAULT_MODEL
-        _show(bench.result_object(name, settings, climbed, sweeps), json_to, report)
+        result = bench.result_object(name, settings, climbed, sweeps, throughput)
+        _show(result, json_to, report)
 
 
 def _check_outputs(json_to: str | None, report: Path | None) -> None:
@@ -136,13 +148,13 @@ def _check_outputs(json_to: str | None, report: Path | None) -> None:
         check_output_folder("--report", report)
 
 
-def _numbers(text: str | None) -> list[int] | None:
+def _numbers(name: str, text: str | None) -> list[int] | None:
     from augur_bench import BenchError  # noqa: PLC0415
 
     try:
         return None if text is None else [int(number) for number in text.split(",")]
     except ValueError as error:
-        raise BenchError(f"--sweep-at {text}: expected whole numbers, such as 16,32,64") from error
+        raise BenchError(f"{name} {text}: expected whole numbers, such as 16,32,64") from error
 
 
 @contextmanager

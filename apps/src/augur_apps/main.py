@@ -13,6 +13,7 @@ PROGRAMS = {
     "bench": "bench",
     "parity": "parity",
     "download": "download_weights",
+    "gpu-check": "gpu_check",
 }
 
 

@@ -1,4 +1,4 @@
-"""Prove that augur computes what transformers does: record, check, trace."""
+"""Prove that augur computes what transformers does, and that a kernel computes its op."""
 
 import json
 import math
@@ -13,6 +13,7 @@ from rich.console import Console
 import augur_apps.option_types as option
 from augur_apps.console import EXIT_FAILURE, Debug, clear_errors, progress_bars, say_error
 from augur_apps.output_paths import OutputPathError, check_output_file
+from augur_apps.parity_kernel import kernel, workloads
 
 MAX_NEW_TOKENS = 32
 
@@ -48,6 +49,9 @@ Tolerance = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+app.command()(kernel)
+app.command()(workloads)
 
 # What computes is imported by the command that needs it: `--help` is not to wait for torch.
 
@@ -138,11 +142,16 @@ def check(
                 eos_token_ids=llm.eos_token_ids,
                 progress=progress,
             )
+            # One pass over all prompts' ids: longer than any of them, as some mistakes are.
+            fed = [token_id for answer in expected.answers for token_id in answer.input_ids]
+            judged = demand.tolerance.exact or tolerance is not None
+            fed = fed[: candidate.model.config.num_positions]
+            calls = [] if judged else proof.judge_ops(candidate, fed)
         if as_json:
-            print(json.dumps(check_object(ours, reference, truth, demand, found)))
+            print(json.dumps(check_object(ours, reference, truth, demand, found, calls)))
         else:
-            print_check(stdout, ours, reference, truth, demand, found, llm.tokenizer)
-    if not all(one.held for one in found):
+            print_check(stdout, ours, reference, truth, demand, found, calls, llm.tokenizer)
+    if not (all(one.held for one in found) and all(one.held for one in calls)):
         raise SystemExit(EXIT_FAILURE)
 
 
@@ -150,7 +159,7 @@ def check(
 def trace(
     model: option.Model = None,
     prompt: Annotated[
-        str | None, typer.Option(help="What to feed.", show_default="last of the ten prompts")
+        str | None, typer.Option(help="What to feed.", show_default="the two longest of the ten")
     ] = None,
     decode_steps: Annotated[
         int, typer.Option(min=0, help="Cached steps to trace after the prompt.")
@@ -177,7 +186,9 @@ def trace(
         from augur_apps.parity_reports.trace_report import print_trace, trace_object  # noqa: PLC0415
 
         table = None if ops is None else proof.load_ops(ops)
-        text = proof.read_prompts()[-1] if prompt is None else prompt
+        # Long enough for what is wrong only beyond some row.
+        longest = "\n".join(sorted(proof.read_prompts(), key=len)[-2:])
+        text = longest if prompt is None else prompt
         num_new = decode_steps + 1  # the last is chosen and never fed
         reference = sides.setting_of(against or model, dtype, device, num_new)
         ours = sides.setting_of(model, dtype, device, num_new, ours=ops or attention or "eager")
@@ -186,7 +197,7 @@ def trace(
             _, candidate = sides.open_candidate(ours, attention, table, progress)
             demand = proof.one_op_demand(reference, ours, tolerance)
             progress("augur", 0, 1)
-            findings = proof.trace(candidate, passes, demand.tolerance)
+            findings = proof.trace(candidate, passes, demand.tolerance, budget=demand.budget)
             progress("augur", 1, 1)
         if as_json:
             print(json.dumps(trace_object(ours, reference, demand, findings)))

@@ -13,8 +13,11 @@ from augur_bench import (
     choose_pairs,
     choose_rungs,
     climb,
+    questions,
     result_object,
     run_sweeps,
+    run_throughput,
+    throughput_rungs,
     write_report,
 )
 from augur_bench.work import ModelSize
@@ -70,7 +73,9 @@ def result(make_settings: Callable[..., Settings]) -> dict[str, Any]:
         work_here(patch)
         climbed = climb(settings, choose_pairs(rungs))
         sweeps = run_sweeps({"prompt": [4, 8], "new-tokens": [4, 8]}, settings)
-    return result_object("tiny", settings, climbed, sweeps)
+        asked = [questions(number, settings) for number in (1, 5)]
+        throughput = run_throughput(asked, throughput_rungs(rungs, None), settings)
+    return result_object("tiny", settings, climbed, sweeps, throughput)
 
 
 @pytest.fixture(scope="session")

@@ -70,6 +70,7 @@ def test_no_label_covers_another(long_result):
         assert_legible(growth_figure(name, sweep, SUBTITLE))
 
 
+@pytest.mark.gate
 def test_axes_have_titles_and_units(long_result):
     for figure in (
         ladder_figure(long_result, SUBTITLE),

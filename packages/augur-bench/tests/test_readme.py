@@ -8,6 +8,7 @@ import pytest
 README = Path(__file__).parents[1] / "README.md"
 
 
+@pytest.mark.gate
 @pytest.mark.usefixtures("workers_here")
 def test_the_example_runs(tiny_folder, tmp_path, monkeypatch, capsys):
     (example,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)

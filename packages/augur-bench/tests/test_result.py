@@ -118,7 +118,7 @@ def test_runs_that_waver_are_noted_and_those_that_do_not_are_not(climbed):
 def test_the_report_has_a_page_its_data_and_all_pictures(result, report_folder):
     page = (report_folder / "report.md").read_text(encoding="utf-8")
     assert json.loads((report_folder / "bench.json").read_text(encoding="utf-8")) == result
-    for name in ("ladder", "roofline", "growth-prompt", "growth-new-tokens"):
+    for name in ("ladder", "roofline", "growth-prompt", "growth-new-tokens", "throughput"):
         assert f"]({name}.svg)" in page
         root = ElementTree.parse(report_folder / f"{name}.svg").getroot()
         assert len(list(root.iter("{http://www.w3.org/2000/svg}path"))) > 50
@@ -128,6 +128,7 @@ def test_the_report_has_a_page_its_data_and_all_pictures(result, report_folder):
             assert len(picture.convert("RGB").getcolors(maxcolors=1_000_000)) > 50
 
 
+@pytest.mark.gate
 @pytest.mark.usefixtures("workers_here")
 def test_a_report_without_a_rung_says_why(make_settings, tmp_path):
     settings = make_settings(rounds=1)

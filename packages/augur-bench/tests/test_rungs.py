@@ -14,6 +14,7 @@ from augur_bench import (
     choose_pairs,
     choose_rungs,
     compiled,
+    cuda_graph,
 )
 from augur_bench.compiled import missing_compiler
 from augur_bench.ladder import LADDER, PEERS
@@ -49,10 +50,13 @@ def test_the_ladder_has_every_optimisation_and_each_has_a_parent_in_it():
         "uncached",
         "last-logits",
         "cached",
+        "blocked",
         "sdpa",
+        "paged",
         "bfloat16",
         "float16",
         "compiled",
+        "cuda-graph",
     ]
     assert names(rung for rung in LADDER.values() if rung.parent is None) == ["uncached"]
     for rung in (*LADDER.values(), *PEERS.values()):
@@ -128,7 +132,7 @@ def test_a_peer_without_its_rung_is_refused():
         choose_pairs(choose_rungs("uncached", None), "transformers")
 
 
-@pytest.mark.parametrize("name", ["uncached", "last-logits", "cached", "sdpa"])
+@pytest.mark.parametrize("name", ["uncached", "last-logits", "cached", "blocked", "sdpa", "paged"])
 def test_a_rung_changes_how_not_what_is_generated(name, tiny_folder, expected):
     candidate = LADDER[name].open(tiny_folder, CPU, torch.float32)
     assert candidate.name == name
@@ -174,6 +178,27 @@ def test_the_decode_step_is_compiled_once_for_all_layers_and_positions(plain, ex
     assert len(graphs) == 1
 
 
+def test_a_recorded_step_is_replayed_for_every_token_of_one_sequence_after_another(plain, expected):
+    recorded = []
+
+    def record(compute):
+        # As a graph: what is computed goes to the same memory each time.
+        memory = compute()
+        recorded.append(memory)
+        return lambda: memory.copy_(compute())
+
+    new_steps = cuda_graph(record)
+    for prompt in (PROMPT, PROMPT[:2], PROMPT):
+        result = run_once(new_steps(plain, 24), prompt, 8, CPU)
+    assert result.token_ids == expected
+    assert len(recorded) == 1
+
+
+def test_a_graph_needs_cuda():
+    assert "no CUDA device" in LADDER["cuda-graph"].missing(CPU)
+    assert LADDER["cuda-graph"].missing(torch.device("cuda")) is None
+
+
 @pytest.mark.gate
 def test_compiled_code_computes_the_same_to_rounding(plain):
     if missing_compiler(CPU) is not None:
@@ -194,6 +219,7 @@ def test_without_a_compiler_the_compiled_rung_is_missing_something():
         assert LADDER["compiled"].missing(CPU).startswith("torch.compile does not work here: ")
 
 
+@pytest.mark.gate
 def test_the_compiled_rung_does_not_go_with_windows_narrower_than_the_cache(plain):
     plain.config = replace(plain.config, attention_windows=(None, 16))
     assert compiled(backend="eager")(plain, 16) is not None

@@ -88,7 +88,11 @@ def check(model: QwenForCausalLM, requests: list[Request]) -> None:
 
 
 @each_ops
-@pytest.mark.parametrize("num_blocks", [64, 15], ids=["room", "preempted"])
+@pytest.mark.parametrize(
+    "num_blocks",
+    [pytest.param(64, marks=pytest.mark.gate), 15],
+    ids=["room", "preempted"],
+)
 @pytest.mark.parametrize(
     "windows", [(), (12, 2), pytest.param((None, 5), marks=pytest.mark.gate)], ids=str
 )

@@ -72,6 +72,7 @@ def test_each_token_is_drawn_from_the_plain_pipelines_logits_by_the_seeds_next_n
     assert len(set(found)) > 20, "a text of few tokens would prove little"
 
 
+@pytest.mark.gate
 def test_one_hundred_thousand_tokens_have_the_distribution_of_the_pipeline():
     """All at once: that single draws do the same is what the test above says."""
     params = SamplingParams(temperature=0.8, top_k=25, top_p=0.9, min_p=0.01)

@@ -7,7 +7,11 @@ import torch
 from torch import Tensor
 
 from augur_model import EAGER
+from augur_model.ops import blocked_linear
 
+each_linear = pytest.mark.parametrize(
+    "linear", [EAGER.linear, blocked_linear], ids=["plain", "blocked"]
+)
 Projection = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 # batch, length, in_features, out_features
@@ -45,17 +49,52 @@ def check(assert_op_close, left_unmodified) -> Callable[..., None]:
     return check
 
 
+@each_linear
 @pytest.mark.parametrize("with_bias", [True, False])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_equals_the_sum_of_products(check, shape, dtype, with_bias):
+def test_equals_the_sum_of_products(check, linear, shape, dtype, with_bias):
     hidden_states, weight, bias = make_inputs(*shape, dtype)
-    check(EAGER.linear, hidden_states, weight, bias if with_bias else None)
+    check(linear, hidden_states, weight, bias if with_bias else None)
 
 
-def test_takes_every_other_position_as_it_lies(check):
+@each_linear
+def test_takes_every_other_position_as_it_lies(check, linear):
     hidden_states, weight, bias = make_inputs(2, 38, 64, 128, torch.float32)
-    check(EAGER.linear, hidden_states[:, ::2], weight, bias)
+    check(linear, hidden_states[:, ::2], weight, bias)
+
+
+@each_linear
+def test_takes_a_weight_as_it_lies(check, linear):
+    hidden_states, weight, bias = make_inputs(1, 5, 64, 256, torch.float32)
+    check(linear, hidden_states, weight[::2], bias[::2])
+
+
+def test_few_rows_go_in_blocks_and_others_as_they_are(monkeypatch):
+    asked = []
+
+    def bmm(*factors: Tensor) -> Tensor:
+        asked.append([list(factor.shape) for factor in factors])
+        return product(*factors)
+
+    product = torch.bmm
+    monkeypatch.setattr(torch, "bmm", bmm)
+    for shape in [(1, 2, 96, 192), (2, 64, 96, 192)]:
+        hidden_states, weight, bias = make_inputs(*shape, torch.float32)
+        assert torch.equal(
+            blocked_linear(hidden_states, weight, bias), EAGER.linear(hidden_states, weight, bias)
+        )
+    assert asked == [[[3, 2, 96], [3, 96, 64]], [[3, 128, 96], [3, 96, 64]]]
+    for *shape, dtype in [
+        (1, 1, 96, 192, torch.float32),
+        (1, 129, 96, 192, torch.float32),
+        (1, 2, 96, 130, torch.float32),
+        (1, 2, 96, 192, torch.bfloat16),
+        (0, 2, 96, 192, torch.float32),
+    ]:
+        hidden_states, weight, _ = make_inputs(*shape, dtype)
+        blocked_linear(hidden_states, weight, None)
+    assert len(asked) == 2
 
 
 def bias_dropped(hidden_states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:  # noqa: ARG001

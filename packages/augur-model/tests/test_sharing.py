@@ -35,8 +35,8 @@ def test_attention_is_chosen_by_name():
     assert OPS_BY_ATTENTION == {"eager": EAGER, "eager-f32": EAGER_F32, "sdpa": SDPA}
     names = {entry.name for entry in dataclasses.fields(EAGER)}
     assert names == {*CALLS_PER_LAYER, "paged_attention"}  # which a cache asks for
-    attention = {"attention": EAGER.attention, "paged_attention": EAGER.paged_attention}
-    assert dataclasses.replace(SDPA, **attention) == EAGER
+    fast = ("linear", "attention", "paged_attention")
+    assert dataclasses.replace(SDPA, **{name: getattr(EAGER, name) for name in fast}) == EAGER
 
 
 def test_two_models_share_weights_and_differ_in_ops(make_model):

@@ -1,5 +1,6 @@
 """One thread for all, and the checkpoint that most tests open."""
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,9 @@ import pytest
 import torch
 
 from augur_proof import Candidate, GreedyRun, Referee, write_tiny_checkpoint
+
+# Kernels that more than one file puts on trial lie there; tests are imported by their path.
+sys.path.insert(0, str(Path(__file__).parent / "kernels"))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -356,6 +356,7 @@ def test_memory_is_bounded_whatever_a_template_does(process: TemplateProcess) ->
     assert int(peak) * 1024 < 300e6
 
 
+@pytest.mark.gate
 def test_messages_buy_steps_and_a_checkpoints_own_tokens_do_not(process: TemplateProcess) -> None:
     busy = times(1000, times(1000, "{% set x = [n] %}"))
     with pytest.raises(ChatTemplateError, match="takes more steps"):

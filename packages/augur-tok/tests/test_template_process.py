@@ -68,6 +68,7 @@ def render(source="{{ x }}", **context):
 """
 
 
+@pytest.mark.gate
 def test_one_process_answers_a_thousand_times_and_grows_no_larger() -> None:
     process = TemplateProcess()
 
@@ -150,6 +151,7 @@ def test_a_closed_standard_stream_is_no_matter(descriptor: int) -> None:
     assert in_python(program).returncode == 7
 
 
+@pytest.mark.gate
 def test_blocked_and_ignored_signals_are_not_handed_on() -> None:
     done = in_python(
         f"""

@@ -29,7 +29,9 @@ def bytes_of(llm: augur.LLM, num_blocks: int) -> int:
     return num_blocks * BlockPool.block_bytes(llm.model.config, llm.model.dtype)
 
 
-@pytest.mark.parametrize("options", [GREEDY, DRAWN], ids=["greedy", "drawn"])
+@pytest.mark.parametrize(
+    "options", [pytest.param(GREEDY, marks=pytest.mark.gate), DRAWN], ids=["greedy", "drawn"]
+)
 @pytest.mark.parametrize(
     ("max_running", "batch_tokens", "num_blocks"),
     [

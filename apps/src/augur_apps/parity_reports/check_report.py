@@ -11,7 +11,7 @@ from rich.text import Text
 
 from augur_apps.parity_reports.figures import json_number, print_setting, short, ulps_cell
 from augur_apps.parity_reports.partings_report import print_partings
-from augur_proof import Comparison, Demand, MadeWith
+from augur_proof import Comparison, Demand, MadeWith, OpBudget, worst_calls
 from augur_tok import Tokenizer
 
 
@@ -22,12 +22,14 @@ def print_check(
     file: Path | None,
     demand: Demand,
     found: list[Comparison],
+    calls: list[OpBudget],
     tokenizer: Tokenizer,
 ) -> None:
     """The whole report; `file` holds the reference's answers, None where they were made now."""
     notes = []
     if demand.near_ties_may_part:
-        notes.append("           tokens may part where two logits are closer than that")
+        closer = f"closer than {demand.tolerance}" if demand.budget else "closer than that"
+        notes.append(f"           tokens may part where two logits are {closer}")
     if file is not None:
         notes.append(f"truth      {file}: logits of the first new token alone")
     machines = reference.differences(ours)
@@ -38,9 +40,19 @@ def print_check(
     others = console.measure(_table(found, prompt_width=1)).maximum - 1
     console.print(_table(found, prompt_width=max(10, console.width - others)))
     print_partings(console, found, tokenizer)
+    wrong = [one for one in worst_calls(calls) if not one.held]
+    for one in worst_calls(calls):
+        style = "green" if one.held else "bold red"
+        words = "held" if one.held else f"FAILED: {one.complaint}"
+        ratio = f"error at its worst {one.rms_ratio:.3g} times the plain op's"
+        console.print(f"op {one.op} on the model's own inputs: {words}", style=style, markup=False)
+        console.print(f"  {ratio}, {one.share:.0%} of its budget")
     num_failed = sum(not one.held for one in found)
     if num_failed:
         console.print(f"{num_failed} of {len(found)} prompts failed", style="bold red")
+    elif wrong:
+        ops = ", ".join(one.op for one in wrong)
+        console.print(f"all {len(found)} prompts held, but not {ops}", style="bold red")
     else:
         console.print(f"all {len(found)} prompts held", style="green")
 
@@ -50,7 +62,9 @@ def _table(comparisons: list[Comparison], prompt_width: int) -> Table:
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("prompt", no_wrap=True, overflow="ellipsis", max_width=prompt_width)
     table.add_column("ids", no_wrap=True)
-    for title in ("tokens", "largest\nlogit diff", "ULPs", "KL\n(nats)", "logit\nrows"):
+    budget = any(one.rms_ratio is not None for one in comparisons)
+    titles = ["tokens", "largest\nlogit diff", "ULPs", "KL\n(nats)", "logit\nrows"]
+    for title in [*titles, "error/\nits own"] if budget else titles:
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for number, one in enumerate(comparisons, start=1):
@@ -64,6 +78,7 @@ def _table(comparisons: list[Comparison], prompt_width: int) -> Table:
             ulps_cell(one.logits.ulps),
             short(one.kl_nats),
             str(one.num_steps),
+            *([] if one.rms_ratio is None else [short(one.rms_ratio)]),
             verdict if one.held else Text("FAILED", style="bold red"),
         )
     return table
@@ -75,17 +90,24 @@ def check_object(
     file: Path | None,
     demand: Demand,
     found: list[Comparison],
+    calls: list[OpBudget],
 ) -> dict[str, Any]:
     """Everything, as one object for JSON; arguments as of `print_check`."""
     return {
-        "held": all(one.held for one in found),
+        "held": all(one.held for one in found) and all(one.held for one in calls),
         "candidate": ours.to_json(),
         "reference": {"file": None if file is None else str(file), **reference.to_json()},
         "demand": {
             "logits": str(demand.tolerance),
             "reasons": list(demand.reasons),
             **asdict(demand.tolerance),
+            "budget": demand.budget,
         },
+        "ops": [
+            {"held": one.held, **asdict(one), "share": json_number(one.share)}
+            | {"rms_ratio": json_number(one.rms_ratio)}
+            for one in worst_calls(calls)
+        ],
         "prompts": [_comparison_object(one) for one in found],
     }
 
@@ -107,6 +129,7 @@ def _comparison_object(one: Comparison) -> dict[str, Any]:
         "ulps": one.logits.ulps,
         "num_differing_logits": one.logits.num_differing,
         "kl_nats": json_number(one.kl_nats),
+        "rms_ratio": None if one.rms_ratio is None else json_number(one.rms_ratio),
         "reference_token_ids": one.reference.generated_ids,
         "token_ids": one.candidate.generated_ids,
     }

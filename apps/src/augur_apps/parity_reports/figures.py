@@ -16,11 +16,16 @@ def print_setting(
     *notes: str,
 ) -> None:
     """Who is compared with whom, what is demanded, in words with a place for it, and notes."""
+    allowed = f"{demand.tolerance}"
+    if demand.budget and demand.near_ties_may_part:
+        allowed = "a budget: 1.25 + 0.75 / sqrt(rows) of the reference's own error"
+    elif demand.budget:
+        allowed += ", and an op on trial within a budget of the plain op's own error"
     why = f", for {'; '.join(demand.reasons)}" if demand.reasons else ""
     lines = (
         f"augur      {ours.model}: {ours.line}",
         f"reference  {reference.model}: {reference.line}",
-        f"demand     {demanded.format(f'{demand.tolerance}{why}')}",
+        f"demand     {demanded.format(f'{allowed}{why}')}",
         *notes,
     )
     for line in lines:

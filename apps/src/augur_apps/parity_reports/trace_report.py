@@ -53,6 +53,7 @@ def print_trace(
         f"largest difference {short(found.largest)}{ulps_text(found.ulps)} at {_place(first)}",
         f"augur {found.ours:.9g}, reference {found.reference:.9g}",
         f"{found.num_differing:,} of {found.num_values:,} values differ",
+        *([first.budget.complaint] if first.budget and first.budget.complaint else []),
     ):
         console.print(f"  {line}", markup=False, soft_wrap=True)
     console.print(_table_around(first, findings))
@@ -137,4 +138,11 @@ def _finding_object(one: Finding) -> dict[str, Any]:
         "reference": json_number(found.reference),
         "num_differing": found.num_differing,
         "num_values": found.num_values,
+        "budget": None
+        if one.budget is None
+        else {
+            "share": json_number(one.budget.share),
+            "rms_ratio": json_number(one.budget.rms_ratio),
+            "complaint": one.budget.complaint,
+        },
     }

@@ -22,24 +22,29 @@ def compiled(backend: str | Callable[..., Any] = "inductor") -> NewSteps:
     """Prefill as it stands; decode through `torch.compile`, with this backend of it."""
 
     @functools.cache
-    def block() -> Callable[..., Tensor]:
+    def compiled_block() -> Callable[..., Tensor]:
         # fullgraph: a part that cannot be compiled is an error, not a silent step back to eager.
-        return torch.compile(_block, fullgraph=True, dynamic=False, backend=backend)
+        return torch.compile(block, fullgraph=True, dynamic=False, backend=backend)
 
     def new_steps(model: QwenForCausalLM, capacity: int) -> Steps:
-        for window in model.config.attention_windows:
-            if window is not None and window < capacity:
-                raise RungUnavailableError(
-                    f"it shows attention all {capacity} places of the cache at once, and this "
-                    f"model has layers that look at the last {window} tokens alone"
-                )
-        return CompiledSteps(model, StaticKVCache.for_model(model, capacity), block())
+        check_windows(model, capacity)
+        return CompiledSteps(model, StaticKVCache.for_model(model, capacity), compiled_block())
 
     return new_steps
 
 
+def check_windows(model: QwenForCausalLM, capacity: int) -> None:
+    """Raise `RungUnavailableError` where a layer may not look at the whole cache."""
+    for window in model.config.attention_windows:
+        if window is not None and window < capacity:
+            raise RungUnavailableError(
+                f"it shows attention all {capacity} places of the cache at once, and this model "
+                f"has layers that look at the last {window} tokens alone"
+            )
+
+
 class CompiledSteps(Steps):
-    """A sequence whose decode steps run `block`, a compiled `_block`, for every layer."""
+    """A sequence whose decode steps run the same `block` for every layer, compiled or as it is."""
 
     def __init__(
         self, model: QwenForCausalLM, cache: StaticKVCache, block: Callable[..., Tensor]
@@ -53,9 +58,16 @@ class CompiledSteps(Steps):
     @torch.inference_mode()
     def decode(self, token_ids: Tensor) -> Tensor:
         """`[batch, 1]` -> `[batch, vocab_size]`."""
+        self._cache.check_room(1)
+        logits = self._forward(
+            token_ids, torch.tensor([self._cache.length], device=token_ids.device)
+        )
+        self._cache.advance(1)
+        return logits
+
+    def _forward(self, token_ids: Tensor, position: Tensor) -> Tensor:
+        """The step, whose shapes are the same at every position, `[1]`."""
         cache, model, ops = self._cache, self._model, self._model.ops
-        cache.check_room(1)
-        position = torch.tensor([cache.length], device=token_ids.device)
         mask = (torch.arange(cache.capacity, device=token_ids.device) <= position)[None]
         decoder = model.model
         hidden_states = decoder.embed_tokens(token_ids)
@@ -64,12 +76,11 @@ class CompiledSteps(Steps):
             hidden_states = self._block(
                 layer, hidden_states, cos, sin, mask, keys, values, position, ops
             )
-        cache.advance(1)
         logits: Tensor = model.lm_head(decoder.norm(hidden_states, ops), ops)
         return logits[:, -1]
 
 
-def _block(
+def block(
     layer: DecoderLayer,
     hidden_states: Tensor,
     cos: Tensor,

@@ -3,6 +3,7 @@
 Legible in a README, and apart for eyes that see few colours.
 """
 
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,30 @@ def growth_figure(name: str, sweep: dict[str, Any], subtitle: str) -> Figure:
         axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
     prefill.legend(frameon=False)
     decode.legend(frameon=False)
+    return figure
+
+
+def throughput_figure(points: list[dict[str, Any]], subtitle: str) -> Figure:
+    """Tokens per second in all, and the median time to first token, over the sequences."""
+    figure, (rate, wait) = new_figure("Many sequences at once", subtitle, (10, 4.4), 1, 2)
+    names = list(dict.fromkeys(point["rung"] for point in points))
+    for name, color, marker in zip(names, cycle(COLORS), cycle("osD^vP"), strict=False):
+        own = [point for point in points if point["rung"] == name]
+        numbers = [point["num_sequences"] for point in own]
+        rates = [point["tokens_per_s"] for point in own]
+        middle = [one["median"] for one in rates]
+        ranges = [[one["median"] - one["low"] for one in rates]]
+        ranges.append([one["high"] - one["median"] for one in rates])
+        style: dict[str, Any] = {"color": color, "marker": marker, "label": name}
+        rate.errorbar(numbers, middle, yerr=ranges, capsize=3, **style)
+        wait.plot(numbers, [point["ttft_s"]["p50"] for point in own], **style)
+    rate.set_title("Tokens/s in all (more is better)")
+    wait.set_title("Time to first token, s, median (less is better)")
+    for axes in (rate, wait):
+        axes.set_xlabel("sequences")
+        axes.set_xlim(left=0)
+        axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
+    rate.legend(frameon=False)
     return figure
 
 

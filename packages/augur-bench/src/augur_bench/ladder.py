@@ -3,16 +3,20 @@
 To add one, add an entry. Other engines are measured by the same loop and clock, in the same table.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from augur_bench.company import continuous, one_by_one, padded, paged, transformers_generate
 from augur_bench.compiled import compiled, missing_compiler
+from augur_bench.cuda_graph import cuda_graph, missing_cuda
 from augur_bench.rung import Rung, uncached
 from augur_gen import Steps
-from augur_model import SDPA
+from augur_model import EAGER, SDPA
+from augur_model.ops import blocked_linear
 from augur_proof.errors import ProofError
 from augur_proof.transformers_api import aligned, import_transformers, load_model, new_sequence
 
@@ -53,6 +57,7 @@ def _transformers(attention: str, beside: str) -> Rung:
         beside,
         load=load,
         new_steps=TransformersSteps,
+        answer_many=transformers_generate,
         missing=_missing_transformers,
     )
 
@@ -77,7 +82,14 @@ LADDER = _by_name(
     Rung("uncached", "recompute everything, all logits", new_steps=uncached(None)),
     Rung("last-logits", "logits of the last position alone", "uncached", new_steps=uncached(1)),
     Rung("cached", "keep keys and values of past tokens", "last-logits"),
-    Rung("sdpa", "fused attention", "cached", ops=SDPA),
+    Rung(
+        "blocked",
+        "products of few rows in blocks",
+        "cached",
+        ops=replace(EAGER, linear=blocked_linear),
+    ),
+    Rung("sdpa", "fused attention", "blocked", ops=SDPA, answer_many=one_by_one),
+    Rung("paged", "keys and values in blocks of 16", "sdpa", ops=SDPA, new_steps=paged),
     Rung("bfloat16", f"{_IN} bfloat16", "sdpa", ops=SDPA, dtype="bfloat16"),
     Rung("float16", f"{_IN} float16", "sdpa", ops=SDPA, dtype="float16"),
     Rung(
@@ -88,6 +100,28 @@ LADDER = _by_name(
         compiles=True,
         missing=missing_compiler,
     ),
+    Rung(
+        "cuda-graph",
+        "the decode step recorded, and replayed as one launch",
+        "sdpa",
+        ops=SDPA,
+        new_steps=cuda_graph(),
+        compiles=True,
+        missing=missing_cuda,
+    ),
 )
+
+COMPANY = _by_name(
+    Rung("padded", "many at once, in padded rows", "sdpa", ops=SDPA, answer_many=padded),
+    Rung(
+        "continuous",
+        "many at once, packed over blocks",
+        "paged",
+        ops=SDPA,
+        new_steps=paged,
+        answer_many=continuous,
+    ),
+)
+"""For many sequences. One alone takes the way of `sdpa`, and of `paged`."""
 
 PEERS = _by_name(_transformers("eager", beside="cached"), _transformers("sdpa", beside="sdpa"))

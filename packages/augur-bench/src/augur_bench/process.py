@@ -20,6 +20,7 @@ _DOING = {
     "load": "loading",
     "warm_up": "warming up",
     "run": "generating",
+    "answer_many": "answering many sequences",
     "record": "writing the logits to compare with",
     "compare": "comparing its logits",
 }

@@ -14,8 +14,13 @@ def write_report(result: dict[str, Any], folder: Path) -> None:
         result: what `result_object` gave.
         folder: made if it is not there; files of an earlier report are overwritten.
     """
-    from augur_bench.figures import growth_figure, ladder_figure, save  # noqa: PLC0415
-    from augur_bench.roofline import roofline_figure  # noqa: PLC0415  (matplotlib takes a second)
+    from augur_bench.figures import (  # noqa: PLC0415  (matplotlib takes a second)
+        growth_figure,
+        ladder_figure,
+        save,
+        throughput_figure,
+    )
+    from augur_bench.roofline import roofline_figure  # noqa: PLC0415
 
     folder.mkdir(parents=True, exist_ok=True)
     environment, (processor, threads) = result["environment"], _machine(result)
@@ -27,6 +32,8 @@ def write_report(result: dict[str, Any], folder: Path) -> None:
         save(roofline_figure(result, work), folder, "roofline")
     for name, sweep in result["sweeps"].items():
         save(growth_figure(name, sweep, subtitle), folder, f"growth-{name}")
+    if result["throughput"]:
+        save(throughput_figure(result["throughput"], subtitle), folder, "throughput")
     (folder / "bench.json").write_text(as_json(result), encoding="utf-8")
     (folder / "report.md").write_text(report_text(result), encoding="utf-8")
 

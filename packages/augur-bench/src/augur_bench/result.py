@@ -1,7 +1,7 @@
 """The whole result as one object: what `--json` prints, and all that tables and figures draw on."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
 from typing import Any
@@ -24,6 +24,7 @@ def result_object(
     settings: Settings,
     climbed: Climb,
     sweeps: Mapping[str, dict[str, Any]] | None = None,
+    throughput: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
     """Put a run's result together.
 
@@ -32,6 +33,7 @@ def result_object(
         settings: of the run.
         climbed: what was seen of the rungs.
         sweeps: as `run_sweeps` gives them.
+        throughput: as `run_throughput` gives it.
     """
     readings = {reading.rung.name: reading for group in climbed.groups for reading in group}
     run = {name: reading for name, reading in readings.items() if reading.missing is None}
@@ -78,6 +80,7 @@ def result_object(
             if len(group) == 2 and all(reading.missing is None for reading in group)
         ],
         "sweeps": dict(sweeps or {}),
+        "throughput": list(throughput),
         "notes": notes(climbed.environment, rungs),
     }
 

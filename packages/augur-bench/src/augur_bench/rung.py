@@ -9,6 +9,7 @@ import torch
 
 from augur.devices import DTYPES, DTypeName
 from augur.loading import load_model
+from augur_bench.company import AnswerMany
 from augur_bench.errors import BenchError
 from augur_gen import UncachedSteps
 from augur_model import Ops, QwenForCausalLM
@@ -52,6 +53,8 @@ class Rung:
             is called for each sequence, outside the timed phases; what sequences share, such as a
             compiled function, it makes at the first call and keeps. May raise
             `RungUnavailableError` where it does not go with the network.
+        answer_many: how many sequences are answered, for the table of throughput; None for a rung
+            that is not in it.
         load: another way to the network, or another engine's.
         compiles: whether its first decode step compiles something.
         missing: what this machine lacks to run it, as a sentence; None where it lacks nothing.
@@ -67,6 +70,7 @@ class Rung:
     ops: Ops | None = None
     transform: Callable[[Any], object] | None = None
     new_steps: NewSteps = cached
+    answer_many: AnswerMany | None = None
     load: Load = load_plain
     compiles: bool = False
     missing: Callable[[torch.device], str | None] | None = None

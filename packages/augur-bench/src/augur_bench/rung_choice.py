@@ -6,12 +6,12 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from augur_bench.errors import BenchError
-from augur_bench.ladder import LADDER, PEERS, REFERENCE, PeerName
+from augur_bench.ladder import COMPANY, LADDER, PEERS, REFERENCE, PeerName
 from augur_bench.rung import Rung
 
 
 def all_rungs(rungs_from: Path | None) -> dict[str, Rung]:
-    """The ladder, with the rungs of a file behind it.
+    """The ladder and the rungs for many sequences, with the rungs of a file behind them.
 
     Args:
         rungs_from: a Python file with `RUNGS`, a list of `Rung`.
@@ -20,7 +20,7 @@ def all_rungs(rungs_from: Path | None) -> dict[str, Rung]:
         BenchError: the file does not run, has no such list, a rung in it is not possible, a name is
             taken, or a parent is not there.
     """
-    rungs = dict(LADDER)
+    rungs = LADDER | COMPANY
     for rung in [] if rungs_from is None else _rungs_of_file(rungs_from):
         if rung.name in rungs or rung.name in PEERS or rung.name == REFERENCE.name:
             raise BenchError(f"{rungs_from}: there is a rung {rung.name} already; rename it")
@@ -41,14 +41,14 @@ def find_rung(name: str, rungs_from: Path | None) -> Rung:
 
 
 def choose_rungs(names: str | None, rungs_from: Path | None = None) -> list[Rung]:
-    """The rungs of a comma-separated list, in the ladder's order; None is all.
+    """The rungs of a comma-separated list, in the ladder's order; None is all but `COMPANY`.
 
     Raises:
         BenchError: there is no such rung, or no name at all.
     """
     rungs = all_rungs(rungs_from)
     if names is None:
-        return list(rungs.values())
+        return [rung for name, rung in rungs.items() if name not in COMPANY]
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     unknown = [name for name in wanted if name not in rungs]
     if unknown or not wanted:

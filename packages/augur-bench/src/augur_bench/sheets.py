@@ -157,6 +157,23 @@ GROWTH = (
     _spread("cached decodes\nfaster", "decode_ratio", unit="x"),
 )
 
+_MANY = (_value("sequen-\nces", "num_sequences"), _words("rung", "rung"))
+THROUGHPUT = (
+    *_MANY,
+    _spread("tokens/s\nin all", "tokens_per_s"),
+    _spread("one by\none", "gain", unit="x"),
+    _value("cache\nMB", "cache_bytes", 1e-6),
+    _value("needed\nMB", "needed_bytes", 1e-6),
+    Column("same\ntexts", lambda it: f"{it['num_same_texts']}/{it['num_sequences']}"),
+)
+WAITING = (
+    *_MANY,
+    _part("first token\np50 s", "ttft_s", lambda it: quantity(it["p50"])),
+    _part("first token\np95 s", "ttft_s", lambda it: quantity(it["p95"])),
+    _part("between\np50 ms", "between_s", lambda it: quantity(it["p50"], 1e3)),
+    _part("between\np95 ms", "between_s", lambda it: quantity(it["p95"], 1e3)),
+)
+
 
 def all_sheets(result: dict[str, Any]) -> list[Sheet]:
     """Every table there is something to put in."""
@@ -176,4 +193,8 @@ def all_sheets(result: dict[str, Any]) -> list[Sheet]:
         title = f"Growth with the {'prompt' if name == 'prompt' else 'new tokens'}"
         growth = f"growth-{name}", "Prefill, decode, their ratio and cache memory by length"
         sheets.append(Sheet(title, GROWTH, sweep["points"], growth))
+    many = "throughput", "Tokens per second in all, and time to first token, by number of sequences"
+    points = result["throughput"]
+    sheets.append(Sheet("Many sequences at once", THROUGHPUT, points, many))
+    sheets.append(Sheet("How long each of them waits", WAITING, points))
     return [sheet for sheet in sheets if sheet.rows]

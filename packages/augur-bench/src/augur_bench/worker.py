@@ -5,6 +5,7 @@ import signal
 import sys
 import tempfile
 import traceback
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from augur.devices import DTYPES, DTypeName
 from augur_bench import exactness
+from augur_bench.company import Asked
 from augur_bench.errors import RungFailedError, RungUnavailableError
 from augur_bench.limits import Limits, read_limits
 from augur_bench.machine import compute_environment, peak_memory, reset_peak_memory
@@ -42,6 +44,23 @@ class Run:
     token_ids: list[int]
     row_sums: list[int]
     peak_bytes: int | None
+
+
+@dataclass(frozen=True)
+class ManyRun:
+    """Many sequences answered.
+
+    Attributes:
+        elapsed_s: seconds until all had ended.
+        token_s: of each sequence, seconds from the beginning until each of its tokens was there.
+        token_ids: of each sequence, the new tokens.
+        cache_tokens: that room was taken for at most.
+    """
+
+    elapsed_s: float
+    token_s: list[list[float]]
+    token_ids: list[list[int]]
+    cache_tokens: int
 
 
 class Worker:
@@ -78,6 +97,7 @@ class Worker:
             raise RungUnavailableError(missing)
         dtype = DTYPES[settings.dtype_of(rung)]
         started_s = self._stopwatch.read()
+        self._answer_many = rung.answer_many
         self._candidate = rung.open(settings.folder, self._device, dtype)
         return self._stopwatch.read() - started_s
 
@@ -97,6 +117,22 @@ class Worker:
         """Generate once; no EOS ends it, so every run makes as many tokens as any other."""
         steps = self._new_steps()  # the cache's memory is taken here, before the clock is read
         return run_once(steps, prompt_token_ids, max_new_tokens, self._device, self._stopwatch)
+
+    def answer_many(self, asked: list[Asked]) -> ManyRun:
+        """Answer many sequences; the cache's memory is taken while the clock runs."""
+        assert self._answer_many is not None  # only such rungs are asked
+        token_s: list[list[float]] = [[] for _ in asked]
+        token_ids: list[list[int]] = [[] for _ in asked]
+        began_s = self._stopwatch.read()
+
+        def tell(new: Mapping[int, int]) -> None:
+            now_s = self._stopwatch.read() - began_s
+            for place, token_id in new.items():
+                token_s[place].append(now_s)
+                token_ids[place].append(token_id)
+
+        cache_tokens = self._answer_many(self._candidate.model, asked, tell)
+        return ManyRun(self._stopwatch.read() - began_s, token_s, token_ids, cache_tokens)
 
     def record(self) -> None:
         """Write the reference: the timed prompt continued, and the others behind it."""

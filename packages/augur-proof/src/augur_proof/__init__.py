@@ -19,6 +19,7 @@ from augur_proof.module_outputs import (
     rotary_tables,
     rotated_heads,
 )
+from augur_proof.op_budget import OpBudget, judge_ops, worst_calls
 from augur_proof.ops_table import load_ops
 from augur_proof.parity import check, check_fits, record_truth
 from augur_proof.points import Pass, Point
@@ -44,12 +45,13 @@ __all__ = [
     "DECODE_TWINS", "DTYPES", "EXACT", "KINDS", "LONG_KINDS", "LOW_BIT_TWINS", "ONE_OP",
     "PREFILL_TWINS", "PUBLISHED", "WHOLE_MODEL", "Answer", "Candidate", "Comparison",
     "ComparisonError", "Demand", "Difference", "Finding", "GreedyRun", "GroundTruth", "MadeWith",
-    "NewSteps", "OpFailedError", "Outputs", "Pair", "Pass", "Point", "ProofError", "Referee",
-    "Tolerance", "attention_outputs", "block_outputs", "check", "check_both_fail", "check_close",
-    "check_fits", "check_same_bits", "check_within_budget", "compare", "difference",
-    "fill_randomly", "hidden_states", "load_ops", "mlp_outputs", "norm_outputs", "one_op_demand",
-    "pair_of", "published_config", "random_token_ids", "read_ground_truth", "read_prompts",
-    "record_truth", "rotary_tables", "rotated_heads", "scaled_down_config", "tiny_config",
-    "tiny_pair", "trace", "whole_model_demand", "write_ground_truth", "write_tiny_checkpoint",
+    "NewSteps", "OpBudget", "OpFailedError", "Outputs", "Pair", "Pass", "Point", "ProofError",
+    "Referee", "Tolerance", "attention_outputs", "block_outputs", "check", "check_both_fail",
+    "check_close", "check_fits", "check_same_bits", "check_within_budget", "compare", "difference",
+    "fill_randomly", "hidden_states", "judge_ops", "load_ops", "mlp_outputs", "norm_outputs",
+    "one_op_demand", "pair_of", "published_config", "random_token_ids", "read_ground_truth",
+    "read_prompts", "record_truth", "rotary_tables", "rotated_heads", "scaled_down_config",
+    "tiny_config", "tiny_pair", "trace", "whole_model_demand", "worst_calls", "write_ground_truth",
+    "write_tiny_checkpoint",
 ]
 # fmt: on

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Collection, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from augur_gen import CachedSteps, Generation, StaticKVCache, Steps, StopConditions, greedy
-from augur_model import Ops, QwenConfig, QwenForCausalLM
+from augur_model import EAGER, Ops, QwenConfig, QwenForCausalLM
 from augur_proof.answer import GreedyRun
 from augur_proof.guarded_ops import guard_ops
 from augur_weights import Checkpoint, load_into
@@ -21,6 +22,19 @@ NewSteps = Callable[[QwenForCausalLM, int], Steps]
 def cached(model: QwenForCausalLM, capacity: int) -> Steps:
     """The prompt at once, then token by token, over a preallocated cache."""
     return CachedSteps(model, StaticKVCache.for_model(model, capacity))
+
+
+def _widened(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def in_float32(*inputs: Any) -> Tensor:
+        return compute(*(wide(one) for one in inputs))
+
+    def wide(value: Any) -> Any:
+        return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value
+
+    return in_float32
+
+
+_IN_FLOAT32 = Ops(**{field.name: _widened(getattr(EAGER, field.name)) for field in fields(Ops)})
 
 
 @dataclass(frozen=True)
@@ -90,6 +104,15 @@ class Candidate:
             for piece in torch.split(token_ids, list(sizes), dim=1)
         ]
         return torch.cat(pieces, dim=1)
+
+    def logits_in_float32(self, token_ids: Tensor, *, logits_to_keep: int) -> Tensor:
+        """As `logits`, of the reference ops on the same, rounded weights, computed in float32."""
+        ops = self.model.ops
+        self.model.ops = _IN_FLOAT32
+        try:
+            return self.logits(token_ids, logits_to_keep=logits_to_keep)
+        finally:
+            self.model.ops = ops
 
     def greedy(
         self, input_ids: Sequence[int], max_new_tokens: int, eos_token_ids: Collection[int] = ()

@@ -1,5 +1,6 @@
 """One prompt, two networks: same ids, same tokens, how far the logits are apart."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -24,6 +25,8 @@ class Comparison:
         margin: at the parting, by how much the candidate's own logits prefer its token; None
             where there is no parting or one side had ended.
         near_tie: whether the demand lets the tokens part there.
+        rms_ratio: root mean square of the candidate's error against float32 over the reference's
+            own; None where a tolerance is demanded.
         num_steps: rows of logits compared, those computed from equal tokens.
         logits: the largest difference among them; its index is (step, token id).
         kl_nats: largest Kullback-Leibler divergence of the candidate's distribution of the next
@@ -36,6 +39,7 @@ class Comparison:
     token_parting: int | None
     margin: float | None
     near_tie: bool
+    rms_ratio: float | None
     num_steps: int
     logits: Difference
     kl_nats: float
@@ -44,7 +48,14 @@ class Comparison:
     def held(self) -> bool:
         """Whether the candidate did what is demanded."""
         same_tokens = self.token_parting is None or self.near_tie
-        return self.id_parting is None and same_tokens and self.logits.held
+        return self.id_parting is None and same_tokens and self.logits_held
+
+    @property
+    def logits_held(self) -> bool:
+        """Whether the logits are within the tolerance, or the budget."""
+        if self.rms_ratio is None:
+            return self.logits.held
+        return self.rms_ratio <= allowed_rms_ratio(self.num_steps)
 
     @property
     def num_same_tokens(self) -> int:
@@ -54,8 +65,26 @@ class Comparison:
         return self.token_parting
 
 
-def compare(reference: Answer, candidate: Answer, demand: Demand) -> Comparison:
+def allowed_rms_ratio(num_steps: int) -> float:
+    """The most that logits' error may be, over the reference's own, for so many rows.
+
+    Two right computations in half precision err independently, each through all layers. A row's
+    two errors differ by some tens of percent, the mean of many rows by a few.
+    """
+    return 1.25 + 0.75 / math.sqrt(num_steps)
+
+
+def compare(
+    reference: Answer, candidate: Answer, demand: Demand, exact: Tensor | None = None
+) -> Comparison:
     """Compare the two; after the tokens part, logits are no longer comparable.
+
+    Args:
+        reference: transformers'.
+        candidate: augur's.
+        demand: the rule.
+        exact: float32 logits of the same steps for the reference's tokens, if the demand is a
+            budget.
 
     Raises:
         ProofError: the vocabularies differ in size.
@@ -70,6 +99,11 @@ def compare(reference: Answer, candidate: Answer, demand: Demand) -> Comparison:
     if parting is not None:
         num_steps = min(num_steps, parting + 1)
     expected, ours = reference.logits[:num_steps], candidate.logits[:num_steps]
+    ratio = None
+    if demand.budget and exact is not None:
+        exact = exact[:num_steps].double()
+        error, own = ((side.double() - exact).square().mean().sqrt() for side in (ours, expected))
+        ratio = float((error / own).nan_to_num(nan=math.inf))
     margin, near_tie = _margin_at(parting, reference, candidate, demand)
     return Comparison(
         # A slice would keep all of the logits in memory.
@@ -79,6 +113,7 @@ def compare(reference: Answer, candidate: Answer, demand: Demand) -> Comparison:
         token_parting=parting,
         margin=margin,
         near_tie=near_tie,
+        rms_ratio=ratio,
         num_steps=num_steps,
         logits=difference(ours, expected, demand.tolerance),
         kl_nats=float(kl_divergence(expected, ours).max()),

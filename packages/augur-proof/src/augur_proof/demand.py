@@ -18,11 +18,14 @@ class Demand:
         near_ties_may_part: whether the tokens may part where the two candidates' logits are
             closer than the tolerance allows them to move. Never in float32.
         reasons: why not to the bit; empty where to the bit.
+        budget: whether an op, or logits in half precision, are judged by their error beside the
+            reference's own instead: two right ones there differ by as much as a wrong one does.
     """
 
     tolerance: Tolerance
     near_ties_may_part: bool = False
     reasons: tuple[str, ...] = ()
+    budget: bool = False
 
 
 def whole_model_demand(
@@ -37,7 +40,9 @@ def whole_model_demand(
     """
     chosen, reasons = _chosen(WHOLE_MODEL, reference, candidate, tolerance)
     may_part = _coarser(reference, candidate) != torch.float32 and not chosen.exact
-    return Demand(chosen, may_part, reasons)
+    # A reference of finer numbers has next to no error of its own to be a measure.
+    budget = may_part and tolerance is None and candidate.dtype == reference.dtype
+    return Demand(chosen, may_part, reasons, budget)
 
 
 def one_op_demand(
@@ -45,7 +50,7 @@ def one_op_demand(
 ) -> Demand:
     """The demand on one module's or one op's output for equal inputs; arguments as above."""
     chosen, reasons = _chosen(ONE_OP, reference, candidate, tolerance)
-    return Demand(chosen, reasons=reasons)
+    return Demand(chosen, reasons=reasons, budget=tolerance is None and not chosen.exact)
 
 
 def _chosen(

@@ -17,6 +17,24 @@ def load_ops(spec: str) -> Ops:
     Raises:
         ProofError: it cannot be imported, or is no table of ops.
     """
+    table, name = named(spec, "an augur_model.Ops")
+    if not isinstance(table, Ops):
+        raise ProofError(
+            f"{spec}: {name} is a {type(table).__name__}, expected an augur_model.Ops; make one "
+            "with dataclasses.replace(augur_model.EAGER, rms_norm=...)"
+        )
+    for field in fields(table):
+        if not callable(getattr(table, field.name)):
+            raise ProofError(f"{spec}: its {field.name} cannot be called")
+    return table
+
+
+def named(spec: str, expected: str) -> tuple[object, str]:
+    """What `MODULE:NAME` names, and the name; what is expected there is for the message.
+
+    Raises:
+        ProofError: it cannot be imported, or is not there.
+    """
     module_name, colon, name = spec.partition(":")
     if not (module_name and colon and name):
         raise ProofError(f"{spec}: expected MODULE:NAME, such as my_kernels:TABLE")
@@ -29,14 +47,6 @@ def load_ops(spec: str) -> Ops:
         raise ProofError(
             f"{spec}: importing {module_name} failed: {type(error).__name__}: {error}"
         ) from error
-    table = getattr(module, name, None)
-    if not isinstance(table, Ops):
-        found = f"is a {type(table).__name__}" if hasattr(module, name) else "does not exist"
-        raise ProofError(
-            f"{spec}: {name} {found}, expected an augur_model.Ops; make one with "
-            "dataclasses.replace(augur_model.EAGER, rms_norm=...)"
-        )
-    for field in fields(table):
-        if not callable(getattr(table, field.name)):
-            raise ProofError(f"{spec}: its {field.name} cannot be called")
-    return table
+    if not hasattr(module, name):
+        raise ProofError(f"{spec}: {name} does not exist, expected {expected}")
+    return getattr(module, name), name

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Collection
 
+import torch
+
 from augur_model import QwenConfig
 from augur_proof.answer import Answer
 from augur_proof.candidate import Candidate
@@ -76,7 +78,13 @@ def check(
         check_fits(config, f"prompt {len(found) + 1}", len(input_ids), num_new)
         run = candidate.greedy(input_ids, num_new, eos_token_ids)
         ours = Answer(expected.prompt, encode(expected.prompt), *run)
-        found.append(compare(expected, ours, demand))
+        exact = None
+        if demand.budget:
+            fed = torch.tensor([[*input_ids, *expected.generated_ids[:-1]]])
+            exact = candidate.logits_in_float32(
+                fed.to(candidate.model.device), logits_to_keep=len(expected.generated_ids)
+            )[0].cpu()
+        found.append(compare(expected, ours, demand, exact))
     _tell(progress, "augur", len(found), len(truth.answers))
     return found
 

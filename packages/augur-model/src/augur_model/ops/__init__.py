@@ -7,6 +7,7 @@ from augur_model.ops.attention import (
     repeat_kv,
     sdpa_attention,
 )
+from augur_model.ops.linear import blocked_linear
 from augur_model.ops.norm import rms_norm
 from augur_model.ops.paged_attention import (
     Pages,
@@ -32,6 +33,7 @@ __all__ = [
     "Ops",
     "Pages",
     "apply_rope",
+    "blocked_linear",
     "causal_mask",
     "eager_attention",
     "eager_f32_attention",

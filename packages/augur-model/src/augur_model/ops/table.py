@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from augur_model.ops.attention import eager_attention, eager_f32_attention, sdpa_attention
+from augur_model.ops.linear import blocked_linear
 from augur_model.ops.norm import rms_norm
 from augur_model.ops.paged_attention import (
     PagedAttention,
@@ -57,8 +58,13 @@ EAGER = Ops(
 EAGER_F32 = replace(EAGER, attention=eager_f32_attention)
 """Attention in float32, which does not overflow in float16; all else as the reference."""
 
-SDPA = replace(EAGER, attention=sdpa_attention, paged_attention=fused_paged_attention)
-"""Fused attention; all else as the reference."""
+SDPA = replace(
+    EAGER,
+    linear=blocked_linear,
+    attention=sdpa_attention,
+    paged_attention=fused_paged_attention,
+)
+"""Fused attention, and products of few rows in blocks; all else as the reference."""
 
 OPS_BY_ATTENTION: Mapping[str, Ops] = MappingProxyType(
     {"eager": EAGER, "eager-f32": EAGER_F32, "sdpa": SDPA}
