@@ -9,7 +9,7 @@ import torch
 from augur_apps import bench
 from augur_bench import LADDER
 from augur_bench.rung_choice import all_rungs
-from augur_bench.sheets import EXACTNESS, GAIN, GROWTH, PAIRS, SPEED, SUMMARY
+from augur_bench.sheets import EXACTNESS, GAIN, GROWTH, PAIRS, SPEED, SUMMARY, THROUGHPUT, WAITING
 from augur_bench.work import ModelSize
 from augur_bench.worker import run_once
 from augur_gen import StopConditions, generate
@@ -45,7 +45,7 @@ def test_the_tables_of_the_page_and_of_the_readme_are_those_of_the_program():
     def heading(columns):
         return f"| {' | '.join(column.heading for column in columns)} |".replace("\n", " ")
 
-    for columns in (SPEED, EXACTNESS, GAIN, PAIRS, GROWTH):
+    for columns in (SPEED, EXACTNESS, GAIN, PAIRS, GROWTH, THROUGHPUT, WAITING):
         assert heading(columns) in PAGE
     readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
     assert heading(SUMMARY) in readme

@@ -53,6 +53,23 @@ def test_the_eager_rung_shows_exactly_no_difference_and_a_wrong_one_does(result)
     assert rung_of(result, "no-bias")["exactness"]["max_abs_diff"] > 1e-3
 
 
+def test_rounding_explains_right_rungs_and_not_wrong_ones(result):
+    for name in ("cached", "sdpa", "bfloat16"):
+        assert rung_of(result, name)["verdict"]["held"]
+    assert rung_of(result, "cached")["verdict"]["share"] == 0
+    assert rung_of(result, "bfloat16")["verdict"]["share"] > 0.5
+    wrong = rung_of(result, "no-bias")["verdict"]
+    assert not wrong["held"]
+    assert wrong["share"] > 10
+    (note,) = (note for note in result["notes"] if "rounding does not explain" in note)
+    assert note.startswith("no-bias: ")
+
+
+def test_a_wrong_rung_in_half_precision_is_told_by_the_plain_ops_own_error(climbed):
+    right, wrong = climbed("cached,no-bias", dtype="bfloat16")["rungs"]
+    assert (right["verdict"]["held"], wrong["verdict"]["held"]) == (True, False)
+
+
 def test_a_rung_that_cannot_run_says_why_and_is_left_out(result):
     assert result["left_out"] == [
         {"name": "lacking", "reason": "there is no abacus here"},

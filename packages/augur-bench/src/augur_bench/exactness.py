@@ -15,6 +15,7 @@ from torch import Tensor
 
 from augur_bench.errors import RungFailedError
 from augur_gen import Generation, Steps, StopConditions, greedy
+from augur_proof import WHOLE_MODEL
 from augur_proof.compare import first_parting, kl_divergence
 
 
@@ -74,27 +75,36 @@ def measure_exactness(
         device: of the model.
 
     Returns:
-        over all positions of all prompts: the largest absolute difference of two logits, the
-        Kullback-Leibler divergence of the rung's next-token distribution from the reference's, and
-        at how many positions the rung would choose the reference's token; `own_text` is a parting.
+        over all positions of all prompts: the largest absolute difference of two logits, the root
+        mean square of all, the largest as a share of float32's tolerance, the Kullback-Leibler
+        divergence of the rung's next-token distribution from the reference's, and at how many
+        positions the rung would choose the reference's token; `own_text` is a parting.
 
     Raises:
         RungFailedError: a logit is infinite or not a number, or a row is not one logit for each
             token of the vocabulary.
     """
     differences: list[float] = []
+    squares: list[float] = []
+    shares: list[float] = []
     divergences: list[float] = []
     same_top = 0
+    tolerance = WHOLE_MODEL[torch.float32]
     for continuation in reference:
         ours_by_row = _forced_rows(new_steps(), continuation, device)
         for ours, expected in zip(ours_by_row, continuation.rows, strict=True):
-            differences.append(float((ours[0].double() - expected.double()).abs().max()))
+            difference = (ours[0].double() - expected.double()).abs()
+            differences.append(float(difference.max()))
+            squares.append(float(difference.square().mean()))
+            shares.append(float((difference / tolerance.bound(expected)).max()))
             divergences.append(float(kl_divergence(expected[None], ours)))
             same_top += int(ours[0].argmax() == expected.argmax())
     return {
         "num_prompts": len(reference),
         "num_positions": len(differences),
         "max_abs_diff": max(differences),
+        "rms_diff": math.sqrt(math.fsum(squares) / len(squares)),
+        "share_of_tolerance": max(shares),
         "mean_kl_nats": math.fsum(divergences) / len(divergences),
         "max_kl_nats": max(divergences),
         "num_same_top": same_top,

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from augur.devices import DTypeName
 from augur_bench.company import continuous, one_by_one, padded, paged, transformers_generate
 from augur_bench.compiled import compiled, missing_compiler
 from augur_bench.cuda_graph import cuda_graph, missing_cuda
@@ -21,6 +22,7 @@ from augur_proof.errors import ProofError
 from augur_proof.transformers_api import aligned, import_transformers, load_model, new_sequence
 
 PeerName = Literal["transformers"]
+HALVES: tuple[DTypeName, ...] = ("bfloat16", "float16")
 
 
 class TransformersSteps(Steps):
@@ -76,6 +78,14 @@ REFERENCE = Rung(
     "float32, eager attention, decode over the cache: what the others are held against",
     dtype="float32",
 )
+
+PLAIN = _by_name(
+    *(
+        Rung(f"plain-{dtype}", "the plain ops, whose own error is the measure", dtype=dtype)
+        for dtype in HALVES
+    )
+)
+"""What rungs in half precision are judged by: the reference's steps in their dtype."""
 
 _IN = "weights, cache and sums in"
 LADDER = _by_name(

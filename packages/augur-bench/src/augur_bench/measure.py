@@ -6,9 +6,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+from augur.devices import DTypeName
 from augur_bench import process
 from augur_bench.errors import RungUnavailableError
-from augur_bench.ladder import REFERENCE
+from augur_bench.ladder import HALVES, REFERENCE
 from augur_bench.limits import Limits
 from augur_bench.machine import machine_environment
 from augur_bench.rung import Rung
@@ -72,12 +73,14 @@ class Reading:
 class Climb(NamedTuple):
     """What going through the ladder came to: readings, and what to hold them against.
 
-    Those readings form a group that were measured side by side.
+    Those readings form a group that were measured side by side. `plain_rms` is the root mean square
+    of the plain ops' own error against the reference, in each half precision that a rung has.
     """
 
     environment: dict[str, Any]
     limits: Limits
     groups: list[list[Reading]]
+    plain_rms: dict[DTypeName, float]
 
 
 def climb(settings: Settings, groups: Sequence[tuple[Rung, ...]], say: Say = print) -> Climb:
@@ -98,13 +101,14 @@ def climb(settings: Settings, groups: Sequence[tuple[Rung, ...]], say: Say = pri
     # In a process of its own, so that no rung's peak memory holds the buffers.
     with process.WorkerProcess("limits", settings) as machine:
         _record_reference(settings, say)
+        plain_rms = {dtype: _plain_rms(dtype, settings, say) for dtype in HALVES if dtype in dtypes}
         for number in range(settings.rounds):
             for group in turned(readings, number):
                 say("machine: reading its limits")
                 computing, limit = machine.ask(Worker.machine, dtypes)
                 limits.append(limit)
                 _measure_round(turned(group, number), settings, say)
-    return Climb(environment | computing, Limits.of(limits), readings)
+    return Climb(environment | computing, Limits.of(limits), readings, plain_rms)
 
 
 def turned(items: Sequence[T], number: int) -> Sequence[T]:
@@ -142,6 +146,16 @@ def _record_reference(settings: Settings, say: Say) -> None:
         worker.ask(Worker.warm_up, settings.prompt_token_ids, settings.capacity)
         say("reference: computing the logits to compare with")
         worker.ask(Worker.record)
+
+
+def _plain_rms(dtype: DTypeName, settings: Settings, say: Say) -> float:
+    name = f"plain-{dtype}"
+    with process.WorkerProcess(name, settings) as worker:
+        say(f"{name}: how far rounding alone takes it from the reference")
+        worker.ask(Worker.load, name)
+        worker.ask(Worker.warm_up, settings.prompt_token_ids, settings.capacity)
+        found: float = worker.ask(Worker.compare, [])["rms_diff"]
+        return found
 
 
 def _measure_round(readings: Sequence[Reading], settings: Settings, say: Say) -> None:

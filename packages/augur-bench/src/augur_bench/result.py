@@ -14,6 +14,7 @@ from augur_bench.settings import Settings
 from augur_bench.spread import Spread, percentile
 from augur_bench.work import Work
 from augur_gen import Timings
+from augur_proof.compare import allowed_rms_ratio
 
 FORMAT = 3
 """Counted up when a key changes its meaning or goes."""
@@ -38,7 +39,7 @@ def result_object(
     readings = {reading.rung.name: reading for group in climbed.groups for reading in group}
     run = {name: reading for name, reading in readings.items() if reading.missing is None}
     rungs = [
-        _rung_object(reading, run.get(reading.rung.parent or ""), settings, climbed.limits)
+        _rung_object(reading, run.get(reading.rung.parent or ""), settings, climbed)
         for reading in run.values()
     ]
     config = settings.size.config
@@ -106,6 +107,11 @@ def notes(environment: dict[str, Any], rungs: list[dict[str, Any]]) -> list[str]
                     f"{rung['name']}: {phase} is above the limit, so the limit was read too low; "
                     "the model fits a cache, or the machine was busier then."
                 )
+        if not rung["verdict"]["held"]:
+            found.append(
+                f"{rung['name']}: rounding does not explain how far its logits are from the "
+                f"reference's: {rung['verdict']['share']:.2g} times what is allowed."
+            )
         if not rung["same_tokens_every_run"]:
             found.append(f"{rung['name']}: its runs did not all choose the same tokens.")
         elif not rung["same_logits_every_run"]:
@@ -117,7 +123,7 @@ def notes(environment: dict[str, Any], rungs: list[dict[str, Any]]) -> list[str]
 
 
 def _rung_object(
-    reading: Reading, parent: Reading | None, settings: Settings, limits: Limits
+    reading: Reading, parent: Reading | None, settings: Settings, climbed: Climb
 ) -> dict[str, Any]:
     """All that is reported of a rung; its parent is None where that was not run."""
     rung, rounds, timings = reading.rung, reading.rounds, reading.timings
@@ -141,8 +147,9 @@ def _rung_object(
         "peak_memory_holds_loading": not all(one.peak_was_reset for one in rounds),
         "load_peak_memory_bytes": _most(one.warm_up.peak_bytes for one in rounds),
         "gain": None if parent is None else _gain(reading, parent),
-        "share": _shares(timings, dtype, settings, limits),
+        "share": _shares(timings, dtype, settings, climbed.limits),
         "exactness": reading.exactness,
+        "verdict": _verdict(reading.exactness or {}, climbed.plain_rms.get(dtype)),
         "token_ids": runs[0][1].token_ids,
         "same_tokens_every_run": all(run.token_ids == runs[0][1].token_ids for _, run in runs),
         "same_logits_every_run": all(run.row_sums == runs[0][1].row_sums for _, run in runs),
@@ -155,6 +162,18 @@ def _rung_object(
             for number, run in runs
         ],
     }
+
+
+def _verdict(exactness: dict[str, Any], plain_rms: float | None) -> dict[str, Any]:
+    """Whether rounding explains how far the logits are from the reference's.
+
+    In float32 by a tolerance, in half precision by the plain ops' own error there.
+    """
+    share: float = exactness["share_of_tolerance"]
+    if plain_rms is not None:
+        allowed = plain_rms * allowed_rms_ratio(exactness["num_positions"])
+        share = exactness["rms_diff"] / allowed if allowed else float(exactness["rms_diff"] > 0) * 2
+    return {"held": share <= 1, "share": share}
 
 
 _FIGURES = "prefill_s", "ttft_s", "prefill_tokens_per_s", "decode_tokens_per_s"

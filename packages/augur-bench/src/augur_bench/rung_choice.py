@@ -6,7 +6,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from augur_bench.errors import BenchError
-from augur_bench.ladder import COMPANY, LADDER, PEERS, REFERENCE, PeerName
+from augur_bench.ladder import COMPANY, LADDER, PEERS, PLAIN, REFERENCE, PeerName
 from augur_bench.rung import Rung
 
 
@@ -37,7 +37,7 @@ def all_rungs(rungs_from: Path | None) -> dict[str, Rung]:
 
 def find_rung(name: str, rungs_from: Path | None) -> Rung:
     """The rung, peer or reference of that name, which must exist."""
-    return (all_rungs(rungs_from) | PEERS | {REFERENCE.name: REFERENCE})[name]
+    return (all_rungs(rungs_from) | PEERS | PLAIN | {REFERENCE.name: REFERENCE})[name]
 
 
 def choose_rungs(names: str | None, rungs_from: Path | None = None) -> list[Rung]:

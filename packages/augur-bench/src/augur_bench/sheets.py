@@ -80,6 +80,12 @@ def parting_text(own_text: Object) -> str:
     return f"at {own_text['index'] + 1} ({quantity(own_text['margin'])})"
 
 
+def verdict_text(verdict: Object) -> str:
+    """ "21%" of the budget, or "FAILED 32x"."""
+    share = verdict["share"]
+    return f"{share:.0%}" if verdict["held"] else f"FAILED {quantity(share)}x"
+
+
 def _half_range(spread: Object) -> float:
     """0 of a single reading, of which no spread is known: no two seconds are equal."""
     half: float = (spread["high"] - spread["low"]) / 2
@@ -135,6 +141,7 @@ EXACTNESS = (
 )
 GAIN = (
     _RUNG,
+    _part("of what\nrounding may", "verdict", verdict_text),
     _words("parent", "parent"),
     _part("prefill", "gain", lambda it: with_spread(it and it["prefill"], unit="x")),
     _part("decode", "gain", lambda it: with_spread(it and it["decode"], unit="x")),
