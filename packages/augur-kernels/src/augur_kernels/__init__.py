@@ -30,10 +30,10 @@ def __getattr__(name: str) -> Any:
     try:
         module = import_module("augur_kernels.triton_ops")
     except ModuleNotFoundError as error:
-        if error.name != "triton":
+        if error.name not in {"triton", "numpy"}:  # which triton's interpreter computes with
             raise
         raise KernelUnavailableError(
-            f"augur_kernels.{name} needs triton, which is not installed; it comes with torch's "
-            "CUDA builds for Linux, or by: uv pip install 'augur-kernels[triton]'"
+            f"augur_kernels.{name} needs {error.name}, which is not installed; it comes by: "
+            "uv pip install 'augur-kernels[triton]'"
         ) from error
     return getattr(module, name)
