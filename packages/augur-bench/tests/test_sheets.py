@@ -112,6 +112,7 @@ def rung(low: float, *, same_tokens: bool = True):
     return {
         "name": "trial",
         "share": {"prefill": share, "decode": None},
+        "verdict": {"held": True, "share": 0.5},
         "same_tokens_every_run": same_tokens,
         "same_logits_every_run": same_tokens,
     }

@@ -141,7 +141,7 @@ EXACTNESS = (
 )
 GAIN = (
     _RUNG,
-    _part("of what\nrounding may", "verdict", verdict_text),
+    _part("budget\nused", "verdict", verdict_text),
     _words("parent", "parent"),
     _part("prefill", "gain", lambda it: with_spread(it and it["prefill"], unit="x")),
     _part("decode", "gain", lambda it: with_spread(it and it["decode"], unit="x")),
