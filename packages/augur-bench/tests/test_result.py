@@ -17,6 +17,7 @@ from augur_bench import (
     run_sweeps,
     write_report,
 )
+from augur_bench.report import footnotes
 
 
 @pytest.fixture
@@ -61,6 +62,9 @@ def test_rounding_explains_right_rungs_and_not_wrong_ones(result):
     wrong = rung_of(result, "no-bias")["verdict"]
     assert not wrong["held"]
     assert wrong["share"] > 10
+    (line,) = (line for line in footnotes(result) if line.startswith("of what rounding explains: "))
+    assert "cached 0%, sdpa " in line
+    assert "no-bias FAILED " in line
     (note,) = (note for note in result["notes"] if "rounding does not explain" in note)
     assert note.startswith("no-bias: ")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from augur_bench.result import as_json
-from augur_bench.sheets import SUMMARY, Sheet, all_sheets, quantity, with_spread
+from augur_bench.sheets import SUMMARY, Sheet, all_sheets, quantity, verdict_text, with_spread
 
 
 def write_report(result: dict[str, Any], folder: Path) -> None:
@@ -99,7 +99,9 @@ def limits_lines(result: dict[str, Any]) -> list[str]:
 def footnotes(result: dict[str, Any]) -> list[str]:
     """What belongs to single rungs, and what a reader should know."""
     before = "s to compile, before the runs and in no rate"
+    verdicts = [f"{rung['name']} {verdict_text(rung['verdict'])}" for rung in result["rungs"]]
     return [
+        *([f"of what rounding explains: {', '.join(verdicts)}"] if verdicts else []),
         *(
             f"{rung['name']}: {with_spread(rung['compile_s'])} {before}"
             for rung in result["rungs"]

@@ -141,7 +141,6 @@ EXACTNESS = (
 )
 GAIN = (
     _RUNG,
-    _part("budget\nused", "verdict", verdict_text),
     _words("parent", "parent"),
     _part("prefill", "gain", lambda it: with_spread(it and it["prefill"], unit="x")),
     _part("decode", "gain", lambda it: with_spread(it and it["decode"], unit="x")),
@@ -164,7 +163,7 @@ GROWTH = (
     _spread("cached decodes\nfaster", "decode_ratio", unit="x"),
 )
 
-_MANY = (_value("sequen-\nces", "num_sequences"), _words("rung", "rung"))
+_MANY = (_part("number", "num_sequences", str), _words("rung", "rung"))
 THROUGHPUT = (
     *_MANY,
     _spread("tokens/s\nin all", "tokens_per_s"),
