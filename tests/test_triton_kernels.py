@@ -22,7 +22,10 @@ KERNELS = (
 )
 HEADS = ("num_attention_heads", "num_key_value_heads", "head_dim")
 QUICK = 1
-"""Workloads of each op and dtype in the default run: the smallest; the gate takes the others."""
+"""Workloads of each op and dtype in the default run: the smallest."""
+IN_GATE = 8
+"""And in the gate: half of them. The others take the interpreter a quarter of an hour, and a GPU
+moments: see `apps/gpu_check.py`."""
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +47,10 @@ def test_a_kernel_holds_on_the_kits_smallest_workload(interpreted, op, dtype):
 @pytest.mark.gate
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("op", KERNELS)
-def test_a_kernel_holds_on_all_of_the_kits_workloads(interpreted, op, dtype):
-    places = range(QUICK, len(workloads(op, dtype)))
+def test_a_kernel_holds_on_the_smaller_half_of_the_kits_workloads(interpreted, op, dtype):
+    assert IN_GATE < len(workloads(op, dtype))
+    places = range(QUICK, IN_GATE)
     wrong = [said for place in places if (said := interpreted(complaint, op, dtype, place))]
-    assert len(places) >= 8
     assert not wrong
 
 
