@@ -60,6 +60,13 @@ def test_all_parts_are_run_and_one_that_fails_is_told_at_the_end(asked, tmp_path
     assert "failed: bench in float32, bench in bfloat16" in done.stderr
 
 
+@pytest.mark.parametrize("option", [("--model", "some/model"), ("--device", "cuda")])
+def test_a_dry_run_refuses_what_it_would_ignore(asked, option, tmp_path):
+    done = run_in_process("gpu_check.py", "--dry-run", *option, "--report", tmp_path / "out")
+    assert (done.returncode, asked[0]) == (2, [])
+    assert "--dry-run has a model and a device of its own" in done.stderr
+
+
 def test_a_report_that_cannot_be_written_is_refused_before_the_work(asked, tmp_path):
     (tmp_path / "file").touch()
     done = run_in_process("gpu_check.py", "--report", tmp_path / "file")

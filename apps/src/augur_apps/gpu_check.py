@@ -28,7 +28,7 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def main(
     model: option.Model = None,
-    device: Annotated[str, typer.Option(help="cuda or cuda:1.")] = "cuda",
+    device: Annotated[str | None, typer.Option(help="cuda or cuda:1.", show_default="cuda")] = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -39,6 +39,8 @@ def main(
     debug: Debug = False,
 ) -> None:
     """Try the Triton kernels and the bench on a GPU, in about five minutes."""
+    if dry_run and (model, device) != (None, None):
+        raise typer.BadParameter("--dry-run has a model and a device of its own; leave them out")
     with clear_errors(OutputPathError, debug=debug), tempfile.TemporaryDirectory() as scratch:
         check_output_folder("--report", report)
         if dry_run:
@@ -46,7 +48,7 @@ def main(
 
             device, model = "cpu", str(write_tiny_checkpoint(Path(scratch) / "tiny"))
         failed = []
-        for name, command in _parts(model, device, dry_run, report):
+        for name, command in _parts(model, device or "cuda", dry_run, report):
             print(f"== {name}", flush=True)
             began_s = time.perf_counter()
             status = _run(command, dry_run)

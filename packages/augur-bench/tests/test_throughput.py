@@ -6,10 +6,12 @@ import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from augur_bench import BenchError, Rung, RungFailedError, choose_rungs
+from augur_bench import BenchError, Rung, RungFailedError, choose_rungs, result_object
 from augur_bench.company import one_by_one
 from augur_bench.figures import throughput_figure
 from augur_bench.ladder import COMPANY, LADDER
+from augur_bench.limits import Limits
+from augur_bench.measure import Climb
 from augur_bench.report import report_text
 from augur_bench.throughput import questions, run_throughput, throughput_rungs
 from augur_bench.work import ModelSize
@@ -101,6 +103,20 @@ def test_one_that_leaves_tokens_out_ends_the_bench(make_settings, monkeypatch):
     settings = make_settings()
     with pytest.raises(RungFailedError, match="padded gave 1 tokens for sequence 1, expected 6"):
         run_throughput([questions(2, settings)], [LADDER["sdpa"], COMPANY["padded"]], settings)
+
+
+@pytest.mark.usefixtures("workers_here")
+def test_one_that_cannot_run_here_is_left_out_and_says_why(make_settings, monkeypatch):
+    lacking = replace(COMPANY["padded"], missing=lambda _: "there is no abacus here")
+    monkeypatch.setitem(COMPANY, "padded", lacking)
+    settings = make_settings()
+    rungs = [LADDER["sdpa"], lacking]
+    found = run_throughput([questions(2, settings)], rungs, settings)
+    assert [point["rung"] for point in found.points] == ["sdpa"]
+    assert found.left_out == {"padded": "there is no abacus here"}
+    climbed = Climb({"load_average": None, "cpu_count": None}, Limits(None, {}), [], {})
+    result = result_object("tiny", settings, climbed, throughput=found)
+    assert result["left_out"] == [{"name": "padded", "reason": "there is no abacus here"}]
 
 
 def test_tokens_are_told_as_they_come(make_settings):

@@ -1,7 +1,7 @@
 """The whole result as one object: what `--json` prints, and all that tables and figures draw on."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from itertools import chain
 from typing import Any
@@ -12,6 +12,7 @@ from augur_bench.limits import Limits
 from augur_bench.measure import Climb, Reading
 from augur_bench.settings import Settings
 from augur_bench.spread import Spread, percentile
+from augur_bench.throughput import Throughput
 from augur_bench.work import Work
 from augur_gen import Timings
 from augur_proof.compare import allowed_rms_ratio
@@ -25,7 +26,7 @@ def result_object(
     settings: Settings,
     climbed: Climb,
     sweeps: Mapping[str, dict[str, Any]] | None = None,
-    throughput: Sequence[dict[str, Any]] = (),
+    throughput: Throughput | None = None,
 ) -> dict[str, Any]:
     """Put a run's result together.
 
@@ -71,9 +72,11 @@ def result_object(
         },
         "rungs": rungs,
         "left_out": [
-            {"name": name, "reason": reading.missing}
-            for name, reading in readings.items()
-            if reading.missing is not None
+            {"name": name, "reason": reason}
+            for name, reason in (
+                {name: reading.missing for name, reading in readings.items() if reading.missing}
+                | (throughput.left_out if throughput else {})
+            ).items()
         ],
         "pairs": [
             _pair_object(*group)
@@ -81,7 +84,7 @@ def result_object(
             if len(group) == 2 and all(reading.missing is None for reading in group)
         ],
         "sweeps": dict(sweeps or {}),
-        "throughput": list(throughput),
+        "throughput": throughput.points if throughput else [],
         "notes": notes(climbed.environment, rungs),
     }
 
@@ -170,9 +173,9 @@ def _verdict(exactness: dict[str, Any], plain_rms: float | None) -> dict[str, An
     In float32 by a tolerance, in half precision by the plain ops' own error there.
     """
     share: float = exactness["share_of_tolerance"]
-    if plain_rms is not None:
+    if plain_rms:
         allowed = plain_rms * allowed_rms_ratio(exactness["num_positions"])
-        share = exactness["rms_diff"] / allowed if allowed else float(exactness["rms_diff"] > 0) * 2
+        share = exactness["rms_diff"] / allowed
     return {"held": share <= 1, "share": share}
 
 

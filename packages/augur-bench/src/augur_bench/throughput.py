@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from itertools import chain, cycle, islice, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from augur.devices import DTYPES
 from augur_bench import process
@@ -23,6 +23,13 @@ ONE_BY_ONE = LADDER["sdpa"]
 _PROMPT_LENGTHS = (12, 45, 24, 60, 18, 36, 30, 51)
 # Eighths of the new tokens asked for, so that not all end at once.
 _EIGHTHS = (8, 7, 6, 5)
+
+
+class Throughput(NamedTuple):
+    """For each number of sequences each rung's figures; and why a rung is left out, by its name."""
+
+    points: list[dict[str, Any]]
+    left_out: dict[str, str]
 
 
 def throughput_rungs(rungs: Sequence[Rung], against: PeerName | None) -> list[Rung]:
@@ -64,7 +71,7 @@ def questions(number: int, settings: Settings) -> list[Asked]:
 
 def run_throughput(
     asked: Sequence[list[Asked]], rungs: Sequence[Rung], settings: Settings, say: Say = print
-) -> list[dict[str, Any]]:
+) -> Throughput:
     """Answer many sequences in each way, in turns.
 
     Args:
@@ -73,13 +80,11 @@ def run_throughput(
         settings: of the run.
         say: told what is being done.
 
-    Returns:
-        for each number, each rung's figures.
-
     Raises:
         RungFailedError: a rung broke, or gave another number of tokens than was asked for.
     """
     runs: list[dict[str, list[ManyRun]]] = [{} for _ in asked]
+    left_out: dict[str, str] = {}
     for turn in range(settings.rounds if asked else 0):
         with ExitStack() as stack:
             workers: dict[str, process.WorkerProcess] = {}
@@ -89,7 +94,7 @@ def run_throughput(
                 try:
                     worker.ask(Worker.load, rung.name)
                 except RungUnavailableError as error:
-                    say(f"{rung.name} left out: {error}")
+                    left_out[rung.name] = str(error)
                     continue
                 workers[rung.name] = worker
                 worker.ask(Worker.answer_many, asked[0][:2])  # to warm up
@@ -99,12 +104,13 @@ def run_throughput(
                     run = worker.ask(Worker.answer_many, some)
                     _check_answers(name, some, run)
                     runs_of_some.setdefault(name, []).append(run)
-    return [
+    points = [
         _figures(rung, some, runs_of_some[rung.name], runs_of_some, settings)
         for some, runs_of_some in zip(asked, runs, strict=True)
         for rung in rungs
-        if rung.name in runs_of_some
+        if rung.name not in left_out
     ]
+    return Throughput(points, left_out)
 
 
 def _check_answers(name: str, asked: list[Asked], run: ManyRun) -> None:

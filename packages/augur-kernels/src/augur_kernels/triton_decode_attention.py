@@ -36,12 +36,10 @@ def decode_attention(
     channels = max(16, triton.next_power_of_2(head_dim))
     shape = (batch, query_length, heads, head_dim)
     attended = torch.empty(shape, dtype=query.dtype, device=query.device).transpose(1, 2)
-    partial = query.new_empty((batch * kv_heads, rows, splits, head_dim), dtype=torch.float32)
-    largest = query.new_empty((batch * kv_heads, rows, splits), dtype=torch.float32)
-    total = torch.empty_like(largest)
+    parts = new_parts(query, batch * kv_heads, rows, splits)
     with device_of(query):
         _decode[(batch * kv_heads, splits)](
-            *(query, key, value, mask, partial, largest, total, scale),
+            *(query, key, value, mask, *parts, scale),
             *(kv_heads, rows, query_length, key_length, head_dim),
             *(*query.stride()[:3], *key.stride()[:3], *value.stride()[:3]),
             *((0, 0, 0, 0) if mask is None else mask.stride()),
@@ -53,14 +51,35 @@ def decode_attention(
             num_stages=2,
             enable_fp_fusion=True,
         )
-        put_together[(batch * kv_heads * rows,)](
-            *(partial, largest, total, attended),
-            *(kv_heads, rows, query_length, splits, head_dim, *attended.stride()[:3]),
-            SPLITS=SPLITS,
-            CHANNELS=channels,
-            enable_fp_fusion=True,
-        )
+        put_together(parts, attended, kv_heads, query_length, attended.stride()[:3])
     return attended
+
+
+Parts = tuple[Tensor, Tensor, Tensor]
+"""Of each split of each row of queries, in float32: the unnormalised values `[pairs, rows, splits,
+head_dim]`, the largest score and the sum `[pairs, rows, splits]`. A pair is a sequence and a
+key/value head."""
+
+
+def new_parts(query: Tensor, pairs: int, rows: int, splits: int) -> Parts:
+    """Memory for them."""
+    largest, total = (query.new_empty((pairs, rows, splits), dtype=torch.float32) for _ in range(2))
+    values = query.new_empty((pairs, rows, splits, query.shape[-1]), dtype=torch.float32)
+    return values, largest, total
+
+
+def put_together(
+    parts: Parts, attended: Tensor, kv_heads: int, query_length: int, strides: tuple[int, ...]
+) -> None:
+    """The splits to their one result, written into `attended`: strides of sequence, head, query."""
+    pairs, rows, splits, head_dim = parts[0].shape
+    _put_together[(pairs * rows,)](
+        *(*parts, attended),
+        *(kv_heads, rows, query_length, splits, head_dim, *strides),
+        SPLITS=SPLITS,
+        CHANNELS=max(16, triton.next_power_of_2(head_dim)),
+        enable_fp_fusion=True,
+    )
 
 
 @triton.jit
@@ -115,11 +134,10 @@ def _decode(
 
 
 @triton.jit
-def put_together(
+def _put_together(
     partial, largest_of, total_of, out, kv_heads, rows, query_length, splits, head_dim,
     out_batch, out_head, out_step, SPLITS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
-    """The splits of a row of queries to their one result."""
     slot = tl.program_id(0).to(tl.int64)
     pair, row = slot // rows, slot % rows
     channel = tl.arange(0, CHANNELS)

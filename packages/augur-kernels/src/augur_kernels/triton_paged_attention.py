@@ -9,9 +9,6 @@ CHANNELS]`. Splits past a sequence's end say so by a largest score of -inf. Roun
 Sequences that bring more tokens are computed one by one, their keys gathered, as the plain op does.
 """
 
-from collections.abc import Callable
-from itertools import accumulate
-
 import torch
 import triton
 import triton.language as tl
@@ -19,66 +16,17 @@ from torch import Tensor
 
 from augur_kernels.errors import KernelInputError
 from augur_kernels.triton_arithmetic import product
-from augur_kernels.triton_decode_attention import KEYS, SPLIT, SPLITS, put_together
+from augur_kernels.triton_decode_attention import KEYS, SPLIT, new_parts, put_together
 from augur_kernels.triton_inputs import check_inputs, check_shape, device_of, with_channels_together
 from augur_kernels.triton_online_softmax import attend_to_tile
-from augur_model.ops import Pages, gathered_paged_attention
+from augur_model.ops import singles_apart
 
 _ALL = 2**31 - 1
 """A window that hides nothing."""
 
 
+@singles_apart
 def paged_attention(
-    query: Tensor,
-    key_blocks: Tensor,
-    value_blocks: Tensor,
-    pages: Pages,
-    scale: float,
-    window: int | None,
-    attention: Callable[..., Tensor],
-) -> Tensor:
-    """As `augur_model.ops.gathered_paged_attention`.
-
-    Raises:
-        KernelError: Triton does not run here, or the tensors do not fit.
-    """
-    op = "paged_attention"
-    check_inputs(op, query=query, key_blocks=key_blocks, value_blocks=value_blocks)
-    check_shape(op, "value_blocks", value_blocks, tuple(key_blocks.shape))
-    check_shape(op, "query", query, (1, query.shape[1], sum(pages.counts), key_blocks.shape[-1]))
-    if query.shape[1] % key_blocks.shape[2]:
-        raise KernelInputError(
-            f"{op}: {query.shape[1]} query heads do not share {key_blocks.shape[2]} key/value "
-            "heads evenly"
-        )
-    starts = list(accumulate(pages.counts, initial=0))
-    attended = torch.empty_like(query)
-    single = [index for index, count in enumerate(pages.counts) if count == 1]
-    for index in set(range(len(pages.counts))).difference(single):
-        row = slice(starts[index], starts[index + 1])
-        one = Pages(
-            pages.counts[index : index + 1],
-            pages.lengths[index : index + 1],
-            pages.tables[index : index + 1],
-        )
-        how = (one, scale, window, attention)
-        attended[:, :, row] = gathered_paged_attention(
-            query[:, :, row], key_blocks, value_blocks, *how
-        )
-    if single:
-        columns, chosen = (
-            torch.tensor(numbers, device=query.device)
-            for numbers in ([starts[index] for index in single], single)
-        )
-        lengths = [pages.lengths[index] for index in single]
-        of_all = with_channels_together(query[0, :, columns].transpose(0, 1))
-        keys, values = (with_channels_together(one) for one in (key_blocks, value_blocks))
-        found = _decode_pages(of_all, keys, values, pages.tables[chosen], lengths, scale, window)
-        attended[0, :, columns] = found.transpose(0, 1)
-    return attended
-
-
-def _decode_pages(
     query: Tensor,
     key_blocks: Tensor,
     value_blocks: Tensor,
@@ -87,21 +35,35 @@ def _decode_pages(
     scale: float,
     window: int | None,
 ) -> Tensor:
-    """One query for each of n sequences: `[n, num_heads, head_dim]` -> the same."""
+    """As `augur_model.ops.gathered_paged_attention`, once the decorator has parted the sequences.
+
+    Raises:
+        KernelError: Triton does not run here, or the tensors do not fit.
+    """
+    op = "paged_attention"
+    check_inputs(op, query=query, key_blocks=key_blocks, value_blocks=value_blocks)
+    check_shape(op, "value_blocks", value_blocks, tuple(key_blocks.shape))
+    check_shape(op, "query", query, (*query.shape[:2], key_blocks.shape[-1]))
+    if query.shape[1] % key_blocks.shape[2]:
+        raise KernelInputError(
+            f"{op}: {query.shape[1]} query heads do not share {key_blocks.shape[2]} key/value "
+            "heads evenly"
+        )
+    query, key_blocks, value_blocks = (
+        with_channels_together(one) for one in (query, key_blocks, value_blocks)
+    )
     number, heads, head_dim = query.shape
     block_size, kv_heads = key_blocks.shape[1:3]
     groups = heads // kv_heads
     splits = triton.cdiv(min(max(lengths), window or _ALL), SPLIT)
     channels = max(16, triton.next_power_of_2(head_dim))
     attended = torch.empty(query.shape, dtype=query.dtype, device=query.device)
-    partial = query.new_empty((number * kv_heads, groups, splits, head_dim), dtype=torch.float32)
-    largest = query.new_empty((number * kv_heads, groups, splits), dtype=torch.float32)
-    total = torch.empty_like(largest)
+    parts = new_parts(query, number * kv_heads, groups, splits)
     with device_of(query):
         _decode[(number * kv_heads, splits)](
             *(query, key_blocks, value_blocks, tables),
             torch.tensor(lengths, dtype=torch.int32, device=query.device),
-            *(partial, largest, total, scale, window or _ALL),
+            *(*parts, scale, window or _ALL),
             *(kv_heads, groups, head_dim, *query.stride()[:2]),
             *(*key_blocks.stride()[:3], *value_blocks.stride()[:3], *tables.stride()),
             BLOCK=block_size,
@@ -113,13 +75,7 @@ def _decode_pages(
             num_stages=2,
             enable_fp_fusion=True,
         )
-        put_together[(number * kv_heads * groups,)](
-            *(partial, largest, total, attended),
-            *(kv_heads, groups, 1, splits, head_dim, *attended.stride()[:2], 0),
-            SPLITS=SPLITS,
-            CHANNELS=channels,
-            enable_fp_fusion=True,
-        )
+        put_together(parts, attended, kv_heads, 1, (*attended.stride()[:2], 0))
     return attended
 
 

@@ -13,6 +13,7 @@ from augur_model.ops.paged_attention import (
     Pages,
     fused_paged_attention,
     gathered_paged_attention,
+    singles_apart,
 )
 from augur_model.ops.rope import (
     apply_rope,
@@ -45,6 +46,7 @@ __all__ = [
     "rope_tables",
     "rotate_half",
     "sdpa_attention",
+    "singles_apart",
     "swiglu",
     "within_window",
     "yarn_inverse_frequencies",

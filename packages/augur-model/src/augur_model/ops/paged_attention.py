@@ -49,6 +49,9 @@ _FEW_BLOCKS = 8
 PagedAttention = Callable[
     [Tensor, Tensor, Tensor, Pages, float, int | None, Callable[..., Tensor]], Tensor
 ]
+SinglesAttention = Callable[[Tensor, Tensor, Tensor, Tensor, list[int], float, int | None], Tensor]
+"""One query for each of n sequences: query `[n, num_heads, head_dim]`, the blocks, their tables,
+their lengths, scale and window -> `[n, num_heads, head_dim]`."""
 
 
 def gathered_paged_attention(
@@ -79,44 +82,67 @@ def gathered_paged_attention(
     return torch.cat(attended, dim=2)
 
 
-def fused_paged_attention(
-    query: Tensor,
-    key_blocks: Tensor,
-    value_blocks: Tensor,
-    pages: Pages,
-    scale: float,
-    window: int | None,
-    attention: Callable[..., Tensor],
-) -> Tensor:
-    """Sequences with a single token, which are those that decode, in few fused calls.
+def singles_apart(decode: SinglesAttention) -> PagedAttention:
+    """Attention that leaves sequences with a single token, those that decode, to `decode`.
 
-    Keys of about as many blocks are gathered side by side, as long as the longest, and what is not
-    theirs is masked: one call for each power of two. So a long sequence beside many short ones
-    costs at most twice the memory and the time of its own keys. Sequences with more tokens are
-    computed one by one, as the reference does.
+    Sequences with more tokens are computed one by one, as the reference does.
     """
-    block_size = key_blocks.shape[1]
-    starts = tuple(accumulate(pages.counts, initial=0))
-    attended = torch.empty_like(query)
-    alike: dict[int, list[int]] = {}
-    for index, (count, length) in enumerate(zip(pages.counts, pages.lengths, strict=True)):
-        if count > 1:
+
+    def paged_attention(
+        query: Tensor,
+        key_blocks: Tensor,
+        value_blocks: Tensor,
+        pages: Pages,
+        scale: float,
+        window: int | None,
+        attention: Callable[..., Tensor],
+    ) -> Tensor:
+        starts = tuple(accumulate(pages.counts, initial=0))
+        attended = torch.empty_like(query)
+        singles = []
+        for index, (count, length) in enumerate(zip(pages.counts, pages.lengths, strict=True)):
+            if count == 1:
+                singles.append(index)
+                continue
             row = slice(starts[index], starts[index + 1])
             one = Pages((count,), (length,), pages.tables[index, None])
             how = (one, scale, window, attention)
             attended[:, :, row] = gathered_paged_attention(
                 query[:, :, row], key_blocks, value_blocks, *how
             )
-        else:
-            num_blocks = min(length, window or length) // block_size
-            alike.setdefault(max(num_blocks, _FEW_BLOCKS).bit_length(), []).append(index)
+        if singles:
+            columns = torch.tensor([starts[index] for index in singles], device=query.device)
+            lengths = [pages.lengths[index] for index in singles]
+            tables = pages.tables[torch.tensor(singles, device=query.device)]
+            of_all = query[0, :, columns].transpose(0, 1)
+            of_all = decode(of_all, key_blocks, value_blocks, tables, lengths, scale, window)
+            attended[0, :, columns] = of_all.transpose(0, 1)
+        return attended
+
+    return paged_attention
+
+
+def _decode_alike(
+    query: Tensor,
+    key_blocks: Tensor,
+    value_blocks: Tensor,
+    tables: Tensor,
+    lengths: list[int],
+    scale: float,
+    window: int | None,
+) -> Tensor:
+    """One fused call for each power of two of their lengths."""
+    alike: dict[int, list[int]] = {}
+    for index, length in enumerate(lengths):
+        num_blocks = min(length, window or length) // key_blocks.shape[1]
+        alike.setdefault(max(num_blocks, _FEW_BLOCKS).bit_length(), []).append(index)
+    attended = torch.empty_like(query)
     for indices in alike.values():
-        columns = torch.tensor([starts[index] for index in indices], device=query.device)
-        lengths = [pages.lengths[index] for index in indices]
-        tables = pages.tables[torch.tensor(indices, device=query.device)]
-        of_all = query[0, :, columns].transpose(0, 1)
-        of_all = _decode(of_all, key_blocks, value_blocks, tables, lengths, scale, window)
-        attended[0, :, columns] = of_all.transpose(0, 1)
+        chosen = torch.tensor(indices, device=query.device)
+        attended[chosen] = _decode(
+            *(query[chosen], key_blocks, value_blocks, tables[chosen]),
+            *([lengths[index] for index in indices], scale, window),
+        )
     return attended
 
 
@@ -161,3 +187,12 @@ def _gather(blocks: Tensor, table: Tensor, first: int, length: int) -> Tensor:
     start, end = skipped * block_size, -(-length // block_size)
     tokens = blocks[table[skipped:end]].flatten(0, 1)[first - start : length - start]
     return tokens.transpose(0, 1)[None]
+
+
+fused_paged_attention = singles_apart(_decode_alike)
+"""Sequences with a single token in few fused calls.
+
+Keys of about as many blocks are gathered side by side, as long as the longest, and what is not
+theirs is masked. So a long sequence beside many short ones costs at most twice the memory and the
+time of its own keys.
+"""
