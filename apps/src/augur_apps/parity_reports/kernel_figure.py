@@ -5,7 +5,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from augur_bench.figures import BLUE, GREY, ORANGE, VERMILION, new_figure, save
-from augur_proof.kernels import Outcome, Rate
+from augur_proof.kernels import Outcome, Rate, dtype_name
 
 _COLORS = {"float32": BLUE, "bfloat16": ORANGE, "float16": GREY}
 _HIGHEST = 1e6
@@ -26,7 +26,7 @@ def draw_kernel(
 
 
 def _dtype(outcome: Outcome) -> str:
-    return str(outcome.workload.dtype).removeprefix("torch.")
+    return dtype_name(outcome.workload.dtype)
 
 
 def _draw_errors(axes: Axes, outcomes: list[Outcome]) -> None:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from augur_apps.parity_reports.figures import json_number, short, ulps_cell
 from augur_apps.parity_reports.kernel_figure import draw_kernel
-from augur_proof.kernels import Outcome, Rate
+from augur_proof.kernels import Outcome, Rate, dtype_name
 
 _REPORT_WIDTH = 160
 _SHORT = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
@@ -158,7 +158,7 @@ def _words(trial: Trial, report: KernelReport) -> Iterator[str]:
     """The worst case, what it looks like, and what else a person should know."""
     outcome, rate = trial.worst_first[0]
     fault = _fault(outcome, rate)
-    kind = str(outcome.workload.dtype).removeprefix("torch.")
+    kind = dtype_name(outcome.workload.dtype)
     if fault:
         yield f"worst   {fault}"
         yield f"where   {outcome.where or 'everywhere'}"
@@ -233,7 +233,7 @@ def _line_object(outcome: Outcome, rate: Rate | None) -> dict[str, Any]:
         "complaint": fault,
         "where": outcome.where or None,
         "looks_like": outcome.looks_like,
-        "dtype": str(workload.dtype).removeprefix("torch."),
+        "dtype": dtype_name(workload.dtype),
         "axes": dict(workload.axes),
         "layout": workload.layout,
         "values": workload.values,

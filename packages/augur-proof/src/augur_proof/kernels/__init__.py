@@ -10,7 +10,7 @@ from augur_proof.kernels.exchange import export, import_workload, read_workloads
 from augur_proof.kernels.linear import INT4_LINEAR, INT8_LINEAR, LINEAR
 from augur_proof.kernels.load_kernel import load_kernels
 from augur_proof.kernels.null_kernels import NULL_KERNELS
-from augur_proof.kernels.op import Expected, Kernel, Op, Workload
+from augur_proof.kernels.op import Expected, Kernel, Op, Workload, dtype_name
 from augur_proof.kernels.paged_attention import PAGED_ATTENTION
 from augur_proof.kernels.power import ERRORS, seen, smallest_seen
 from augur_proof.kernels.rms_norm import ADD_RMS_NORM, RMS_NORM
@@ -41,6 +41,7 @@ __all__ = [
     "Outcome",
     "Rate",
     "Workload",
+    "dtype_name",
     "each_outcome",
     "export",
     "import_workload",

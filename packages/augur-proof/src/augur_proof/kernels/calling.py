@@ -8,7 +8,7 @@ from torch import Tensor
 
 from augur_model.ops import Pages
 from augur_proof.kernels.guards import Placed
-from augur_proof.kernels.op import Kernel, Op, Workload
+from augur_proof.kernels.op import Kernel, Op, Workload, dtype_name
 
 
 class BrokenKernelError(Exception):
@@ -95,18 +95,14 @@ class GuardedCall:
         return outputs
 
     def _check(self, output: Any, shape: torch.Size, dtype: torch.dtype) -> None:
-        wanted = f"{list(shape)} {_short(dtype)} on {self._device}"
+        wanted = f"{list(shape)} {dtype_name(dtype)} on {self._device}"
         if type(output) is not Tensor or output.layout != torch.strided:
             raise BrokenKernelError(
                 f"it gave a {type(output).__name__}, expected a tensor {wanted}"
             )
-        kind = f"{list(output.shape)} {_short(output.dtype)} on {output.device}"
+        kind = f"{list(output.shape)} {dtype_name(output.dtype)} on {output.device}"
         due = (shape, dtype, self._device.type)
         if (output.shape, output.dtype, output.device.type) != due:
             raise BrokenKernelError(f"it gave {kind}, expected {wanted}")
         if any(placed.holds(output) for placed in self._placed.values()):
             raise BrokenKernelError("its output lies in the memory of an input")
-
-
-def _short(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

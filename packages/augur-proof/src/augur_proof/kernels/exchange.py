@@ -13,8 +13,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-
 from augur_model.ops import (
     apply_rope,
     causal_mask,
@@ -26,12 +24,12 @@ from augur_model.ops import (
 )
 from augur_proof.errors import ProofError
 from augur_proof.kernels.linear import plain_linear
-from augur_proof.kernels.op import Workload
+from augur_proof.kernels.op import Workload, dtype_name
 from augur_proof.kernels.rms_norm import add_rms_norm
 from augur_proof.kernels.token_choice import greedy_token
+from augur_proof.tolerance import DTYPES
 
 _TAG = "augur:"
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _ROWS = ("batch", "rows", "width")
 _HEADS = ("batch", "heads", "queries", "head_dim")
 _KEYS = ("batch", "kv_heads", "keys", "head_dim")
@@ -109,7 +107,7 @@ def exportable(workload: Workload) -> bool:
 def definition_of(workload: Workload) -> dict[str, Any]:
     """The definition that a workload belongs to."""
     form, axes = _FORMS[workload.op], workload.axes
-    dtype = _short(workload.dtype)
+    dtype = dtype_name(workload.dtype)
     used = {
         axis for shape in (*form.inputs.values(), *form.outputs.values()) for axis in shape or ()
     }
@@ -198,7 +196,7 @@ def import_workload(definition: Mapping[str, Any], trace: Mapping[str, Any]) -> 
         axes = {n: a["value"] for n, a in definition["axes"].items() if a["type"] == "const"}
         axes |= trace["workload"]["axes"]
         first = next(iter(form.inputs))
-        dtype = _DTYPES[definition["inputs"][first]["dtype"]]
+        dtype = DTYPES[definition["inputs"][first]["dtype"]]
         given = trace["workload"]["inputs"]
         scalars = {n: given[n]["value"] for n, shape in form.inputs.items() if not shape}
     except KeyError as error:
@@ -236,7 +234,3 @@ def read_workloads(folder: Path) -> list[Workload]:
     if not found:
         raise ProofError(f"{folder}: there are no workloads, expected workloads/**/*.jsonl")
     return found
-
-
-def _short(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

@@ -13,6 +13,11 @@ Kernel = Callable[..., Any]
 Due = tuple[torch.Size, torch.dtype]
 
 
+def dtype_name(dtype: torch.dtype) -> str:
+    """ "float32"."""
+    return str(dtype).removeprefix("torch.")
+
+
 @dataclass(frozen=True)
 class Workload:
     """One call that models make; the values are drawn anew each time.

@@ -11,14 +11,13 @@ from augur_proof.kernels.calling import BrokenKernelError, GuardedCall, on_devic
 from augur_proof.kernels.guards import Watch
 from augur_proof.kernels.op import Kernel, Op, Workload
 from augur_proof.kernels.verdict import Outcome, judge_outputs, looks_like
-
-_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+from augur_proof.tolerance import DTYPES
 
 
 def put_on_trial(
     kernel: Kernel,
     op: Op,
-    dtypes: Iterable[torch.dtype] = _DTYPES,
+    dtypes: Iterable[torch.dtype] = tuple(DTYPES.values()),
     device: torch.device | str = "cpu",
 ) -> list[Outcome]:
     """What came of every workload of an op, each with a seed of its own from the system."""
@@ -28,7 +27,7 @@ def put_on_trial(
 def each_outcome(
     kernel: Kernel,
     op: Op,
-    dtypes: Iterable[torch.dtype] = _DTYPES,
+    dtypes: Iterable[torch.dtype] = tuple(DTYPES.values()),
     device: torch.device | str = "cpu",
 ) -> Iterator[Outcome]:
     """As `put_on_trial`, one after another, for those who need not see them all."""
