@@ -15,7 +15,6 @@ from rich.table import Table
 from rich.text import Text
 
 from augur_apps.parity_reports.figures import json_number, short, ulps_cell
-from augur_apps.parity_reports.kernel_figure import draw_kernel
 from augur_proof.kernels import Outcome, Rate, dtype_name
 
 _REPORT_WIDTH = 160
@@ -127,6 +126,8 @@ def print_kernel(console: Console, report: KernelReport) -> None:
 
 def write_report(folder: Path, report: KernelReport) -> None:
     """`kernel.json`, `report.md`, and for each op a picture, as SVG and PNG."""
+    from augur_apps.parity_reports.kernel_figure import draw_kernel  # noqa: PLC0415  (matplotlib)
+
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(report.to_json(), indent=2) + "\n"
     (folder / "kernel.json").write_text(text, encoding="utf-8")
