@@ -14,7 +14,7 @@ KERNELS = (
 )
 QUICK = 1
 """Workloads of each op and dtype in the default run: the smallest."""
-IN_GATE = 5
+IN_GATE = 4
 """And in the gate: some of them. The others take the interpreter a quarter of an hour, and a GPU
 moments: see `apps/gpu_check.py`."""
 

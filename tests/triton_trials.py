@@ -3,6 +3,7 @@
 Triton reads TRITON_INTERPRET when it is imported, and other tests of this process may compile.
 """
 
+import copy
 import multiprocessing
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -16,6 +17,7 @@ from torch import Tensor
 from augur_gen import StaticKVCache
 from augur_model import QwenConfig, QwenForCausalLM
 from augur_proof import DTYPES, WHOLE_MODEL, Candidate, fill_randomly
+from augur_proof.compare import allowed_rms_ratio
 from augur_proof.kernels import OPS, Workload, try_workload
 
 PROMPT, NEW = 19, 4
@@ -70,19 +72,25 @@ def complaint(op: str, dtype: str, place: int, spoilt: bool = False) -> str | No
     return None if outcome.held else f"{workload}: {outcome.complaint} ({outcome.where})"
 
 
-def shares_of_tolerance(config: dict[str, Any], dtype: str) -> dict[str, float]:
+def shares_of_allowance(config: dict[str, Any], dtype: str) -> dict[str, float]:
     """A random model computed with `TRITON`, beside the plain ops.
 
     Returns:
-        the largest difference of logits as a share of what is allowed, by how tokens were fed.
+        the error of its logits as a share of what is allowed, by how tokens were fed: in float32
+        the largest difference, in half precision the root mean square beside the plain ops' own.
     """
     plain, triton = _models(config, dtype)
+    exact = Candidate(copy.deepcopy(plain.model).float())
     token_ids = torch.randint(128, (2, PROMPT), generator=torch.Generator().manual_seed(1))
-    bound = WHOLE_MODEL[DTYPES[dtype]].bound
 
     def share(feed: Callable[[Candidate], Tensor]) -> float:
-        expected, found = feed(plain).float(), feed(triton).float()
-        return float(((found - expected).abs() / bound(expected)).max())
+        expected, found = feed(plain), feed(triton)
+        if dtype == "float32":
+            bound = WHOLE_MODEL[torch.float32].bound
+            return float(((found - expected).abs() / bound(expected)).max())
+        right = feed(exact)
+        error, own = ((one.float() - right).square().mean().sqrt() for one in (found, expected))
+        return float(error / own) / allowed_rms_ratio(len(right.flatten(0, -2)))
 
     return {
         "in chunks and one by one": share(lambda one: one.logits(token_ids[:1], (11, 6, 1, 1))),

@@ -36,8 +36,8 @@ def processes() -> ForkServerContext:
 @pytest.fixture(scope="module")
 def command(tmp_path_factory: pytest.TempPathFactory) -> tuple[str | Path, ...]:
     folder = tmp_path_factory.mktemp("kills")
-    # Deep enough for an answer to take some hundredths of a second.
-    model = write_tiny_checkpoint(folder / "model", num_hidden_layers=8)
+    # Deep enough for an answer to take a hundredth of a second.
+    model = write_tiny_checkpoint(folder / "model", num_hidden_layers=4)
     prompts = folder / "prompts.jsonl"
     lengths = random.Random(1)
     # Of unequal lengths, so that they are not ready in their order.
